@@ -1,0 +1,92 @@
+"""The contract: one record per resource in a compacted topic.
+
+Written by the controller (``control``), followed by the receiver (routes) and the dispatcher
+(subscriptions). The record's key is ``Kind/namespace/name``; a tombstone removes the resource.
+Everything here is a plain value; unknown fields are ignored, so that planes of different versions can meet.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+CONTRACT_TOPIC = "penstock-contract"
+RESOURCES_TOPIC = "penstock-resources"
+LEDGER_TOPIC = "penstock-ledger"
+CLAIMS_TOPIC = "penstock-claims"
+REPORT_TOPIC = "penstock-report"
+
+
+class Route(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an ingress address leads."""
+
+    path: str  # "/namespace/name", without a trailing slash
+    topic: str
+    content_mode: Literal["binary", "structured"] = "binary"
+
+
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How hard to try, and where an event goes that cannot be delivered."""
+
+    retry: int = 0
+    backoff_policy: Literal["exponential", "linear"] = "exponential"
+    backoff_delay_seconds: float = 0.2
+    timeout_seconds: float = 30.0
+    retry_after_max_seconds: float | None = None
+    dead_letter_url: str | None = None
+
+
+class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One receiver of a topic's events: a trigger today, a channel's subscription or a source later."""
+
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    topic: str
+    group: str  # the Kafka consumer group that shows its progress
+    subscriber_url: str
+    filters: tuple[dict[str, Any], ...] = ()  # as Knative writes them; see filter/
+    delivery: Delivery = Delivery()
+    order: Literal["ordered", "unordered", "key"] = "unordered"
+
+
+class Agreement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one resource means for the data plane: the value of a contract record."""
+
+    uid: str
+    generation: int
+    routes: tuple[Route, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+
+
+class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the dispatcher says about the query of one topic: key ``query/TOPIC`` of the report topic."""
+
+    topic: str
+    state: Literal["starting", "running", "refused", "failed"]
+    reason: str = ""
+    subscriptions: tuple[str, ...] = ()  # uids it serves
+    mode: Literal["live", "batch"] = "live"
+    since: float = 0.0  # seconds since the epoch
+    dispatcher: str = ""
+
+
+def contract_key(kind: str, namespace: str, name: str) -> str:
+    return f"{kind}/{namespace}/{name}"
+
+
+_encoder = msgspec.json.Encoder()
+_agreement_decoder = msgspec.json.Decoder(Agreement)
+_report_decoder = msgspec.json.Decoder(QueryReport)
+
+
+def encode(value: Agreement | QueryReport) -> bytes:
+    return _encoder.encode(value)
+
+
+def decode_agreement(raw: bytes) -> Agreement:
+    return _agreement_decoder.decode(raw)
+
+
+def decode_report(raw: bytes) -> QueryReport:
+    return _report_decoder.decode(raw)

@@ -1,0 +1,123 @@
+"""Topics: creating what is missing, and asking what is there."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from penstock.errors import Misconfigured, Unavailable
+
+TIMEOUT_SECONDS = 15.0
+
+# A table of small records whose latest value per key is what counts. Small segments and an eager cleaner
+# keep it quick to read from the start.
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(8 * 1024 * 1024),
+    "segment.ms": str(10 * 60 * 1000),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": str(60 * 60 * 1000),
+}
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    name: str
+    partitions: int = 1
+    replication_factor: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """What Kafka says of a topic. The id changes when a topic is deleted and made anew."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+
+
+def create_missing(admin: AdminClient, specs: Iterable[TopicSpec]) -> list[str]:
+    """Creates those that do not exist; an existing topic is left as it is. Returns what was created."""
+    created = []
+    wanted = [
+        NewTopic(
+            s.name,
+            num_partitions=s.partitions,
+            replication_factor=s.replication_factor,
+            config=dict(s.config),
+        )
+        for s in specs
+    ]
+    for name, future in admin.create_topics(wanted, operation_timeout=TIMEOUT_SECONDS).items():
+        try:
+            future.result(timeout=TIMEOUT_SECONDS * 2)
+            created.append(name)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _explained(f"topic {name} cannot be created", error) from error
+    return created
+
+
+def delete(admin: AdminClient, names: Iterable[str]) -> None:
+    """Deletes them; one that is gone already is fine."""
+    for name, future in admin.delete_topics(list(names), operation_timeout=TIMEOUT_SECONDS).items():
+        try:
+            future.result(timeout=TIMEOUT_SECONDS * 2)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _explained(f"topic {name} cannot be deleted", error) from error
+
+
+def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
+    """The topics among these that exist."""
+    wanted = list(names)
+    if not wanted:
+        return {}
+    states = {}
+    for name, future in admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT_SECONDS).items():
+        try:
+            topic = future.result(timeout=TIMEOUT_SECONDS * 2)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                continue
+            raise _explained(f"topic {name} cannot be described", error) from error
+        replicas = min((len(p.replicas) for p in topic.partitions), default=0)
+        states[name] = TopicState(name, str(topic.topic_id), len(topic.partitions), replicas)
+    return states
+
+
+def earliest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
+    return _offsets(admin, topic, partitions, OffsetSpec.earliest())
+
+
+def latest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
+    return _offsets(admin, topic, partitions, OffsetSpec.latest())
+
+
+def _offsets(admin: AdminClient, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
+    asked = {TopicPartition(topic, p): spec for p in range(partitions)}
+    found = {}
+    for where, future in admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS).items():
+        try:
+            found[where.partition] = future.result(timeout=TIMEOUT_SECONDS * 2).offset
+        except KafkaException as error:
+            raise _explained(f"offsets of {topic}/{where.partition} cannot be read", error) from error
+    return found
+
+
+def _explained(what: str, error: KafkaException) -> Misconfigured | Unavailable:
+    """Kafka's refusal as ours: settings that can never work, or a cluster to be asked again."""
+    cause = error.args[0]
+    if cause.code() in (
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    ):
+        return Misconfigured(f"{what}: {cause.str()}")
+    return Unavailable(f"{what}: {cause.str()}")

@@ -1,0 +1,66 @@
+"""Is a filter well formed? Called when a trigger is applied, so that nothing invalid reaches the stream.
+
+In: the ``filters`` list or the ``filter.attributes`` map of a resource. Out: every problem, by field.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+\Z")
+VALUE_DIALECTS = ("exact", "prefix", "suffix")  # a map of attribute name to text
+LIST_DIALECTS = ("all", "any")  # a list of filters
+DIALECTS = (*VALUE_DIALECTS, *LIST_DIALECTS, "not")
+DEEPEST = 20  # nesting beyond this is a mistake, and would strain the compiler
+
+
+class Problem(NamedTuple):
+    field: str
+    message: str
+
+
+def problems(filters: Any, where: str) -> list[Problem]:
+    """What is wrong with a ``filters`` list found at ``where`` (for instance ``spec.filters``)."""
+    if not isinstance(filters, Sequence) or isinstance(filters, str):
+        return [Problem(where, "must be a list of filters")]
+    return [p for i, each in enumerate(filters) for p in _filter_problems(each, f"{where}[{i}]", 0)]
+
+
+def attributes_problems(attributes: Any, where: str) -> list[Problem]:
+    """What is wrong with ``filter.attributes``: an empty value there means that the attribute is present."""
+    return _value_map_problems(attributes, where, may_be_empty=True)
+
+
+def _filter_problems(each: Any, where: str, depth: int) -> list[Problem]:
+    if depth > DEEPEST:
+        return [Problem(where, f"filters are nested more than {DEEPEST} deep")]
+    if not isinstance(each, Mapping) or len(each) != 1:
+        return [Problem(where, f"must have exactly one of {', '.join(DIALECTS)}")]
+    dialect, body = next(iter(each.items()))
+    inside = f"{where}.{dialect}"
+    if dialect in VALUE_DIALECTS:
+        return _value_map_problems(body, inside, may_be_empty=False)
+    if dialect in LIST_DIALECTS:
+        if not isinstance(body, Sequence) or isinstance(body, str) or not body:
+            return [Problem(inside, "must be a list of at least one filter")]
+        return [p for i, inner in enumerate(body) for p in _filter_problems(inner, f"{inside}[{i}]", depth + 1)]
+    if dialect == "not":
+        return _filter_problems(body, inside, depth + 1)
+    if dialect == "cesql":
+        return [Problem(inside, "CESQL filters are not supported yet; use exact, prefix, suffix, all, any, not")]
+    return [Problem(where, f"unknown dialect {dialect!r}; known are {', '.join(DIALECTS)}")]
+
+
+def _value_map_problems(values: Any, where: str, *, may_be_empty: bool) -> list[Problem]:
+    if not isinstance(values, Mapping) or (not values and not may_be_empty):
+        return [Problem(where, "must be a map of attribute name to text, with at least one entry")]
+    found = []
+    for name, value in values.items():
+        at = f"{where}.{name}"
+        if not isinstance(name, str) or not ATTRIBUTE_NAME.match(name):
+            found.append(Problem(at, "attribute names have only lower-case letters a-z and digits"))
+        if not isinstance(value, str):
+            found.append(Problem(at, f'the value must be text; write "{value}" in quotes'))
+        elif not value and not may_be_empty:
+            found.append(Problem(at, "the value must not be empty"))
+    return found

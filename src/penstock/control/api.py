@@ -1,0 +1,226 @@
+"""The API on the admin port, in the shape of Kubernetes' own.
+
+    GET    /apis/eventing.knative.dev/v1[/namespaces/NS]/brokers           list (``?watch=1``: changes as JSON lines)
+    POST   /apis/eventing.knative.dev/v1/namespaces/NS/brokers             create or change
+    GET, PUT, DELETE  …/brokers/NAME
+    GET    /api/penstock/status, /api/penstock/lag/NS/TRIGGER, /api/penstock/settings
+    GET    /healthz, /readyz, /metrics, /
+
+Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handlers over ``store``, ``parts`` and
+``lag``; what blocks runs in a thread.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from penstock.control import metrics, page, parts
+from penstock.control.controller import Controller
+from penstock.control.kinds import KINDS, Kind, nearest
+from penstock.control.settings import ControllerSettings
+from penstock.control.store import Conflict, Invalid
+from penstock.control.watch import Watchers
+from penstock.errors import PenstockError, Rejected, Unavailable
+from penstock.settings import in_force
+
+LONGEST_BODY = 3 * 1024 * 1024
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def error_response(status: int, message: str, hint: str | None = None, problems: Any = ()) -> JSONResponse:
+    shown = [{"field": p.field, "message": p.message} for p in problems]
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return JSONResponse({"error": message, "problems": shown, "hint": hint}, status, headers=headers)
+
+
+async def on_error(_request: Request, error: Exception) -> Response:
+    match error:
+        case Invalid():
+            return error_response(422, f"{error.what} is invalid", error.hint, error.problems)
+        case Conflict():
+            return error_response(409, error.message, error.hint)
+        case Rejected():
+            return error_response(400, error.message, error.hint)
+        case Unavailable():
+            return error_response(503, error.message, error.hint)
+        case PenstockError():
+            return error_response(500, error.message, error.hint)
+    raise error
+
+
+def application(controller: Controller, watchers: Watchers, flags: dict[str, Any]) -> Starlette:
+    """The whole API. ``flags`` are the settings that came from the command line, to show where values came from."""
+    routes = [
+        Route("/", _page(controller)),
+        Route("/healthz", _healthz),
+        Route("/readyz", _readyz(controller)),
+        Route("/metrics", _metrics(controller)),
+        Route("/api/penstock/status", _status(controller)),
+        Route("/api/penstock/settings", _settings(flags)),
+        Route("/api/penstock/lag/{namespace}/{name}", _lag(controller)),
+    ]
+    for kind in KINDS:
+        routes += _kind_routes(kind, controller, watchers)
+    return Starlette(
+        routes=routes,
+        exception_handlers={PenstockError: on_error, 404: _not_found, 405: _wrong_method},
+    )
+
+
+async def _not_found(request: Request, _error: Exception) -> Response:
+    return error_response(404, f"there is nothing at {request.url.path}", "GET / shows what there is")
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    response = error_response(405, f"{request.url.path} does not answer to {request.method}")
+    allowed = (getattr(error, "headers", None) or {}).get("Allow")
+    if allowed:
+        response.headers["Allow"] = allowed
+    return response
+
+
+def _kind_routes(kind: Kind, controller: Controller, watchers: Watchers) -> list[Route]:
+    async def listing(request: Request) -> Response:
+        namespace = request.path_params.get("namespace")
+        store = controller.store
+        if request.query_params.get("watch", "0").lower() in ("1", "true"):
+            stream = watchers.stream(kind.name, namespace, store)
+            return StreamingResponse(stream, media_type="application/json;stream=watch")
+        items = store.list(kind.name, namespace)
+        return JSONResponse(
+            {"apiVersion": kind.api_version, "kind": f"{kind.name}List", "metadata": {}, "items": items}
+        )
+
+    async def apply(request: Request) -> Response:
+        applied = await _body(request)
+        _agree_with_path(applied, kind, request)
+        resource, verdict = await run_in_threadpool(controller.store.apply, applied)
+        return JSONResponse(resource, 201 if verdict == "created" else 200, headers={"Penstock-Verdict": verdict})
+
+    async def one(request: Request) -> Response:
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        found = controller.store.get(kind.name, namespace, name)
+        return JSONResponse(found) if found is not None else _missing(controller, kind, namespace, name)
+
+    async def delete(request: Request) -> Response:
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        gone = await run_in_threadpool(controller.store.delete, kind.name, namespace, name)
+        return JSONResponse(gone) if gone is not None else _missing(controller, kind, namespace, name)
+
+    everywhere = f"{kind.collection_path}/{kind.plural}"
+    collection = f"{kind.collection_path}/namespaces/{{namespace}}/{kind.plural}"
+    return [
+        Route(everywhere, listing, methods=["GET"]),
+        Route(collection, _by_method({"GET": listing, "POST": apply}), methods=["GET", "POST"]),
+        Route(
+            collection + "/{name}",
+            _by_method({"GET": one, "PUT": apply, "DELETE": delete}),
+            methods=["GET", "PUT", "DELETE"],
+        ),
+    ]
+
+
+def _by_method(handlers: dict[str, Handler]) -> Handler:
+    async def handle(request: Request) -> Response:
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return handle
+
+
+def _missing(controller: Controller, kind: Kind, namespace: str, name: str) -> Response:
+    known = [each["metadata"]["name"] for each in controller.store.list(kind.name, namespace)]
+    near = nearest(name, known)
+    hint = f"did you mean {near}?" if near else f"`penstock get {kind.plural} -n {namespace}` lists them"
+    return error_response(404, f'{kind.name.lower()} "{name}" does not exist in namespace {namespace}', hint)
+
+
+async def _body(request: Request) -> Any:
+    raw = b""
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LONGEST_BODY:
+            raise Rejected(f"the object is larger than {LONGEST_BODY} bytes")
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        raise Rejected(f"the body is not JSON: {error}") from None
+
+
+def _agree_with_path(applied: Any, kind: Kind, request: Request) -> None:
+    """Kind, namespace and name stand in path and body; a body without a namespace takes the path's."""
+    if not isinstance(applied, dict) or not isinstance(applied.get("metadata"), dict):
+        return  # validation says what is missing
+    metadata = applied["metadata"]
+    if metadata.get("namespace") is None:
+        metadata["namespace"] = request.path_params["namespace"]
+    stated = {"kind": applied.get("kind"), **{f: metadata.get(f) for f in ("namespace", "name")}}
+    asked = {"kind": kind.name, "name": stated["name"], **request.path_params}
+    for field, value in asked.items():
+        if stated[field] != value:
+            raise Rejected(f"the body's {field} is {stated[field]!r}, but the path's is {value!r}")
+
+
+async def _healthz(_request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def _readyz(controller: Controller) -> Handler:
+    async def readyz(_request: Request) -> Response:
+        if controller.is_ready:
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse(f"not ready: {controller.waiting_for}\n", 503)
+
+    return readyz
+
+
+def _status(controller: Controller) -> Handler:
+    async def status(_request: Request) -> Response:
+        system = await run_in_threadpool(parts.look, controller.world, controller.lag)
+        return JSONResponse(system.as_json())
+
+    return status
+
+
+def _settings(flags: dict[str, Any]) -> Handler:
+    async def settings(_request: Request) -> Response:
+        return JSONResponse([asdict(row) for row in in_force(ControllerSettings, flags)])
+
+    return settings
+
+
+def _lag(controller: Controller) -> Handler:
+    async def lag(request: Request) -> Response:
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        lags = await run_in_threadpool(controller.lag.read)
+        lanes = lags.get(f"Trigger/{namespace}/{name}")
+        rows = [{**asdict(lane), "lag": lane.lag} for lane in lanes or []]
+        total = sum(lane.lag for lane in lanes) if lanes is not None else None
+        return JSONResponse({"lag": total, "partitions": rows})
+
+    return lag
+
+
+def _metrics(controller: Controller) -> Handler:
+    async def show(_request: Request) -> Response:
+        system = await run_in_threadpool(parts.look, controller.world, controller.lag)
+        return Response(metrics.text(controller.store.list(), system), media_type=metrics.CONTENT_TYPE)
+
+    return show
+
+
+def _page(controller: Controller) -> Handler:
+    async def show(_request: Request) -> Response:
+        if not controller.is_ready:
+            return HTMLResponse(page.waiting(controller.waiting_for), 503)
+        system = await run_in_threadpool(parts.look, controller.world, controller.lag)
+        return HTMLResponse(page.overview(controller.store.list(), system))
+
+    return show

@@ -1,0 +1,113 @@
+"""The controller's life: wait for Kafka, create the core topics, read what is stored, reconcile until stopped.
+
+Made by ``serve.py``; the API asks it for the store and the lag. Starting happens in a thread of its own, so that
+the admin port answers (not ready, and why) while Kafka is still away.
+"""
+
+import logging
+import threading
+
+from penstock.contract.model import CLAIMS_TOPIC, CONTRACT_TOPIC, LEDGER_TOPIC, REPORT_TOPIC, RESOURCES_TOPIC
+from penstock.control.agreements import Contract
+from penstock.control.lag import LagReader
+from penstock.control.probe import Receiver
+from penstock.control.reconcile import Reconciler, Work, backoff_seconds
+from penstock.control.reports import Reports
+from penstock.control.settings import ControllerSettings
+from penstock.control.store import KafkaStore, Listener, Store
+from penstock.control.world import Ledger, World
+from penstock.errors import PenstockError, Unavailable
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+
+logger = logging.getLogger("penstock.control")
+
+CORE_TOPICS = (CONTRACT_TOPIC, RESOURCES_TOPIC, LEDGER_TOPIC, CLAIMS_TOPIC, REPORT_TOPIC)
+
+
+class Controller:
+    def __init__(self, settings: ControllerSettings, ledger: Ledger, on_change: Listener) -> None:
+        self.settings = settings
+        self.waiting_for = "it has not begun"
+        self._ledger = ledger
+        self._on_change = on_change
+        self._world: World | None = None
+        self._lag: LagReader | None = None
+        self._reconciler: Reconciler | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._start, name="controller-start", daemon=True)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._lag is not None
+
+    @property
+    def world(self) -> World:
+        if self._world is None or self._lag is None:
+            raise Unavailable(f"the controller is starting: {self.waiting_for}", hint="try again in a moment")
+        return self._world
+
+    @property
+    def store(self) -> Store:
+        return self.world.store
+
+    @property
+    def lag(self) -> LagReader:
+        if self._lag is None:
+            raise Unavailable(f"the controller is starting: {self.waiting_for}", hint="try again in a moment")
+        return self._lag
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=5.0)
+        if self._reconciler is not None:
+            self._reconciler.stop()
+        if self._world is not None:
+            self._world.reports.stop()
+
+    def _start(self) -> None:
+        attempt = 0
+        while not self._stopping.is_set():
+            try:
+                self._begin()
+                return
+            except PenstockError as error:
+                self.waiting_for = error.message
+            except Exception as error:
+                logger.exception("the controller could not begin")
+                self.waiting_for = str(error)
+            logger.warning("not started yet: %s", self.waiting_for)
+            self._stopping.wait(backoff_seconds(attempt))
+            attempt += 1
+
+    def _begin(self) -> None:
+        settings = self.settings
+        connection = KafkaConnection(settings.bootstrap_servers, "penstock-controller")
+        self.waiting_for = f"Kafka at {settings.bootstrap_servers}"
+        connection.check()
+        admin = connection.admin()
+        create_missing(
+            admin, [TopicSpec(name, 1, settings.core_replication_factor, COMPACTED) for name in CORE_TOPICS]
+        )
+        self.waiting_for = "reading what is stored"
+        store, contract = KafkaStore(connection), Contract(connection)
+        store.load()
+        contract.load()
+        reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)
+        world = World(
+            settings, connection, admin, store, contract, reports, Receiver(settings.probe_url), self._ledger
+        )
+        reports.start()
+        store.listen(self._on_change)
+        self._world = world
+        self._reconciler = Reconciler(world, Work())
+        self._reconciler.start()
+        self._lag = LagReader(world)
+        logger.info("controller ready: %d resources", len(store.list()))
+
+    def _on_query(self, topic: str) -> None:
+        if self._reconciler is not None:
+            self._reconciler.on_query(topic)

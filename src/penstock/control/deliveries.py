@@ -1,0 +1,27 @@
+"""``spec.delivery`` as the contract says it: seconds instead of ISO 8601, a URL instead of a destination."""
+
+from typing import Any
+
+from penstock.contract.model import Delivery
+from penstock.control.durations import seconds_of
+
+
+def chosen(trigger_delivery: dict[str, Any] | None, broker_delivery: dict[str, Any] | None) -> dict[str, Any]:
+    """A trigger with any delivery setting ignores the broker's."""
+    return trigger_delivery or broker_delivery or {}
+
+
+def as_contract(delivery: dict[str, Any], dead_letter_url: str | None) -> Delivery:
+    defaults = Delivery()
+    return Delivery(
+        retry=delivery.get("retry") or 0,
+        backoff_policy=delivery.get("backoffPolicy") or defaults.backoff_policy,
+        backoff_delay_seconds=_seconds(delivery.get("backoffDelay"), defaults.backoff_delay_seconds),
+        timeout_seconds=_seconds(delivery.get("timeout"), defaults.timeout_seconds),
+        retry_after_max_seconds=seconds_of(delivery["retryAfterMax"]) if delivery.get("retryAfterMax") else None,
+        dead_letter_url=dead_letter_url,
+    )
+
+
+def _seconds(text: str | None, default: float) -> float:
+    return default if text is None else seconds_of(text)

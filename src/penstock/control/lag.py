@@ -1,0 +1,76 @@
+"""How far each subscription is behind: the end of its topic against what its consumer group has committed.
+
+Called by the API, the metrics and the status page; asks Kafka at most once a second however many ask us.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+
+from penstock.control import names, triggers
+from penstock.control.kinds import BROKER, TRIGGER, Resource, key_of, name_of, namespace_of, spec_of
+from penstock.control.triggers import Topic
+from penstock.control.world import World
+from penstock.kafka import groups_read, topics
+
+FRESH_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class LanePosition:
+    """One partition as a subscription sees it."""
+
+    partition: int
+    position: int  # the next offset to be finished
+    end: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.position)
+
+
+Lags = dict[str, list[LanePosition]]  # by key of the trigger; no entry: not known yet
+
+
+class LagReader:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lock = threading.Lock()
+        self._last: tuple[float, Lags] = (float("-inf"), {})
+
+    def read(self) -> Lags:
+        """Raises Unavailable when Kafka does not answer."""
+        with self._lock:
+            if time.monotonic() - self._last[0] > FRESH_SECONDS:
+                self._last = (time.monotonic(), self._ask())
+            return self._last[1]
+
+    def _ask(self) -> Lags:
+        with_topic = [(each, topic) for each in self._world.store.list(TRIGGER.name) if (topic := self._topic(each))]
+        groups = {key_of(each): names.trigger_group(namespace_of(each), name_of(each)) for each, _ in with_topic}
+        committed = groups_read.committed_offsets(self._world.admin, groups.values())
+        ends = {t.name: topics.latest_offsets(self._world.admin, t.name, t.partitions) for t in _unique(with_topic)}
+        return {
+            key_of(each): _positions(each, topic, committed[groups[key_of(each)]], ends[topic.name])
+            for each, topic in with_topic
+        }
+
+    def _topic(self, trigger: Resource) -> Topic | None:
+        broker = self._world.store.get(BROKER.name, namespace_of(trigger), str(spec_of(trigger)["broker"]))
+        topic = triggers.topic_of(broker) if broker is not None else None
+        return topic if topic is not None and triggers.decided_start(trigger, topic) is not None else None
+
+
+def _unique(with_topic: list[tuple[Resource, Topic]]) -> list[Topic]:
+    return list({topic.name: topic for _, topic in with_topic}.values())
+
+
+def _positions(
+    trigger: Resource, topic: Topic, committed: groups_read.Committed, ends: dict[int, int]
+) -> list[LanePosition]:
+    """A partition without a commit stands where the trigger started."""
+    start = triggers.decided_start(trigger, topic)
+    positions = start.covering(topic.partitions).positions if start else {}
+    return [
+        LanePosition(p, committed.get((topic.name, p), positions.get(p, 0)), end) for p, end in sorted(ends.items())
+    ]

@@ -1,0 +1,43 @@
+"""The controller's metrics in Prometheus' text format: few, and all of them true."""
+
+from collections import Counter
+
+from penstock.control.kinds import KINDS, Resource, condition, name_of, namespace_of
+from penstock.control.parts import SystemStatus
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def text(resources: list[Resource], system: SystemStatus) -> str:
+    lines = [
+        "# HELP penstock_resources Resources by kind and readiness.",
+        "# TYPE penstock_resources gauge",
+    ]
+    counts = Counter((each["kind"], condition(each, "Ready")["status"]) for each in resources if "status" in each)
+    for kind in KINDS:
+        if kind.name == "ConfigMap":
+            continue
+        for ready in ("True", "False", "Unknown"):  # at 0 from the start, so that a rate has something to stand on
+            lines.append(_line("penstock_resources", counts[kind.name, ready], kind=kind.name, ready=ready))
+    lines += [
+        "# HELP penstock_part_up Whether a part of the system is running.",
+        "# TYPE penstock_part_up gauge",
+        *(_line("penstock_part_up", int(part.is_well), part=part.name) for part in system.parts),
+        "# HELP penstock_subscription_lag_events Events in the topic that a subscription has not finished.",
+        "# TYPE penstock_subscription_lag_events gauge",
+    ]
+    by_key = {f"{r['kind']}/{namespace_of(r)}/{name_of(r)}": r for r in resources}
+    for key, lanes in sorted(system.lags.items()):
+        if key in by_key:
+            labels = dict(zip(("kind", "namespace", "name"), key.split("/", 2), strict=True))
+            lines.append(_line("penstock_subscription_lag_events", sum(lane.lag for lane in lanes), **labels))
+    return "\n".join(lines) + "\n"
+
+
+def _line(metric: str, value: int, **labels: str) -> str:
+    shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    return f"{metric}{{{shown}}} {value}"
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

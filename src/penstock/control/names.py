@@ -1,0 +1,24 @@
+"""Names that Knative fixed, and ours beside them: annotations, topics, groups."""
+
+BROKER_CLASS = "eventing.knative.dev/broker.class"
+BROKER_CLASSES = ("Kafka", "kafka")
+EXTERNAL_TOPIC = "kafka.eventing.knative.dev/external.topic"
+DELIVERY_ORDER = "kafka.eventing.knative.dev/delivery.order"
+ORDERS = ("ordered", "unordered")
+START = "penstock.dev/start"
+STARTS = ("earliest", "latest")
+BROKER_LABEL = "eventing.knative.dev/broker"
+
+# What reconciling notes in status.annotations.
+NOTED_TOPIC = "penstock.dev/topic"
+NOTED_TOPIC_ID = "penstock.dev/topic-id"
+NOTED_PARTITIONS = "penstock.dev/partitions"
+NOTED_START = "penstock.dev/start-positions"
+
+
+def broker_topic(namespace: str, name: str) -> str:
+    return f"knative-broker-{namespace}-{name}"
+
+
+def trigger_group(namespace: str, name: str) -> str:
+    return f"knative-trigger-{namespace}-{name}"

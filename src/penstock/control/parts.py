@@ -1,0 +1,68 @@
+"""The health of each part of the system, as the status command, the metrics and the page show it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.control.lag import LagReader, Lags
+from penstock.control.world import World
+from penstock.errors import PenstockError
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    state: str
+    reason: str = ""
+    address: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        return self.state == "running"
+
+
+@dataclass(frozen=True)
+class SystemStatus:
+    parts: tuple[Part, ...]
+    queries: tuple[dict[str, Any], ...]
+    lags: Lags
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "parts": [asdict(part) for part in self.parts],
+            "queries": list(self.queries),
+            "lag": {key: sum(lane.lag for lane in lanes) for key, lanes in self.lags.items()},
+        }
+
+
+def look(world: World, lag_reader: LagReader) -> SystemStatus:
+    servers = world.settings.bootstrap_servers
+    lags: Lags = {}
+    try:
+        world.connection.check(timeout_seconds=2.0)
+        kafka = Part("kafka", "running", "", servers)
+        lags = lag_reader.read()
+    except PenstockError as error:
+        kafka = Part("kafka", "not answering", error.message, servers)
+    receiver = world.receiver.ready()
+    dispatcher = world.reports.dispatcher()
+    admin = f"http://{world.settings.host}:{world.settings.admin_port}"
+    queries = tuple(
+        {
+            "topic": q.topic,
+            "state": q.state,
+            "reason": q.reason,
+            "mode": q.mode,
+            "subscriptions": len(q.subscriptions),
+        }
+        for q in world.reports.queries()
+    )
+    return SystemStatus(
+        parts=(
+            kafka,
+            Part("controller", "running", "", admin),
+            Part("receiver", "running" if receiver.ok else "not answering", receiver.message, world.receiver.url),
+            Part("dispatcher", dispatcher.state, dispatcher.reason),
+        ),
+        queries=queries,
+        lags=lags,
+    )

@@ -1,0 +1,181 @@
+"""The loop: whatever changed is looked at once, everything every few seconds, failures again with backoff.
+
+    store, reports ──changed──▶ Work ──due──▶ look at one resource ──settled?──▶ forget it until the next resync
+                                 ▲                                 └──no / error──▶ again, a little later
+                                 └──────── every resync_seconds: all of them
+
+It is level-based: looking at a resource twice, or after a restart, does no harm. One thread does all of it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from penstock.control import broker_steps, brokers, names, trigger_steps
+from penstock.control.kinds import (
+    BROKER,
+    CONFIG_MAP,
+    TRIGGER,
+    Resource,
+    generation_of,
+    is_being_deleted,
+    key_of,
+    name_of,
+    namespace_of,
+    noted,
+    spec_of,
+    status_of,
+)
+from penstock.control.world import World
+from penstock.errors import PenstockError
+
+logger = logging.getLogger("penstock.control")
+
+FIRST_BACKOFF_SECONDS = 0.1
+LONGEST_BACKOFF_SECONDS = 5.0
+
+
+def backoff_seconds(attempt: int) -> float:
+    """0.1, 0.2, 0.4 … up to 5 s."""
+    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(attempt, 10)))
+
+
+class Work:
+    """Which keys are due when. A key is there at most once, at its earliest time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._due: dict[str, float] = {}
+        self._clock = clock
+        self._changed = threading.Condition()
+
+    def add(self, key: str, after_seconds: float = 0.0) -> None:
+        at = self._clock() + after_seconds
+        with self._changed:
+            if at < self._due.get(key, float("inf")):
+                self._due[key] = at
+                self._changed.notify_all()
+
+    def take(self, longest_wait_seconds: float) -> list[str]:
+        """The keys that are due, in the order in which they were, or none after waiting that long."""
+        deadline = self._clock() + longest_wait_seconds
+        with self._changed:
+            while True:
+                now = self._clock()
+                due = sorted((at, key) for key, at in self._due.items() if at <= now)
+                if due or now >= deadline:
+                    for _, key in due:
+                        del self._due[key]
+                    return [key for _, key in due]
+                next_at = min(self._due.values(), default=deadline)
+                self._changed.wait(max(0.0, min(next_at, deadline) - now))
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+class Reconciler:
+    def __init__(self, world: World, work: Work) -> None:
+        self._world = world
+        self._work = work
+        self._attempts: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
+
+    def start(self) -> None:
+        self._world.store.listen(self.on_change)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._work.wake()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10.0)
+
+    def on_change(self, _event: str, resource: Resource) -> None:
+        """What a change of one resource makes worth looking at."""
+        if generation_of(resource) != status_of(resource).get("observedGeneration") or is_being_deleted(resource):
+            self._attempts.pop(key_of(resource), None)
+            self._work.add(key_of(resource))
+        for key in dependents(self._world.store.list(), resource):
+            self._work.add(key)
+
+    def on_query(self, topic: str) -> None:
+        """The dispatcher said something new about a topic: its triggers may want to show it."""
+        for broker in self._world.store.list(BROKER.name):
+            if noted(broker).get(names.NOTED_TOPIC) == topic:
+                for trigger in broker_steps.triggers_of(self._world, broker):
+                    self._work.add(key_of(trigger))
+
+    def _run(self) -> None:
+        next_resync = time.monotonic()
+        while not self._stopping.is_set():
+            if time.monotonic() >= next_resync:
+                self._add_everything()
+                next_resync = time.monotonic() + self._world.settings.resync_seconds
+            for key in self._work.take(max(0.0, next_resync - time.monotonic())):
+                if self._stopping.is_set():
+                    return
+                self._look_at(key)
+
+    def _add_everything(self) -> None:
+        # Brokers before triggers: a trigger takes its topic from its broker's status.
+        everything = sorted(self._world.store.list(), key=lambda r: r["kind"] == TRIGGER.name)
+        for key in dict.fromkeys([*map(key_of, everything), *self._world.contract.keys()]):
+            self._work.add(key)
+
+    def _look_at(self, key: str) -> None:
+        try:
+            settled = self.reconcile(key)
+        except PenstockError as error:
+            logger.warning("%s: %s", key, error.message)
+            settled = False
+        except Exception:
+            logger.exception("%s could not be reconciled", key)
+            settled = False
+        if settled:
+            self._attempts.pop(key, None)
+            return
+        attempt = self._attempts.get(key, 0)
+        self._attempts[key] = attempt + 1
+        self._work.add(key, backoff_seconds(attempt))
+
+    def reconcile(self, key: str) -> bool:
+        """Makes one resource true; whether nothing is left to wait for."""
+        kind, namespace, name = key.split("/", 2)
+        resource = self._world.store.get(kind, namespace, name)
+        if resource is None:
+            self._world.contract.remove(key)
+            return True
+        deleting = is_being_deleted(resource)
+        if kind == BROKER.name:
+            return (broker_steps.take_apart if deleting else broker_steps.reconcile)(self._world, resource)
+        if kind == TRIGGER.name:
+            return (trigger_steps.take_apart if deleting else trigger_steps.reconcile)(self._world, resource)
+        if deleting:  # a ConfigMap is only read: nothing to take apart
+            self._world.store.remove(resource)
+        return True
+
+
+def dependents(everything: list[Resource], changed: Resource) -> list[str]:
+    """The keys of the resources whose plan reads the changed one."""
+    if changed["kind"] == CONFIG_MAP.name:
+        at = (namespace_of(changed), name_of(changed))
+        return [
+            key_of(each)
+            for each in everything
+            if each["kind"] == BROKER.name and brokers.config_reference(each) == at
+        ]
+    if changed["kind"] == BROKER.name:
+        return [key_of(each) for each in everything if each["kind"] == TRIGGER.name and _reads(each, changed)]
+    return []
+
+
+def _reads(trigger: Resource, broker: Resource) -> bool:
+    spec, at = spec_of(trigger), (namespace_of(broker), name_of(broker))
+    if (namespace_of(trigger), spec.get("broker")) == at:
+        return True
+    destinations = (spec.get("subscriber"), (spec.get("delivery") or {}).get("deadLetterSink"))
+    refs = [d["ref"] for d in destinations if d and d.get("ref")]
+    return any((ref.get("namespace") or namespace_of(trigger), ref.get("name")) == at for ref in refs)

@@ -1,0 +1,47 @@
+"""A compacted topic that the controller alone writes: read once, then written through.
+
+Used for the resources and for the contract. When Kafka did not acknowledge a write, the record may or may not be
+there: the topic is then doubtful until it has been read again.
+"""
+
+from typing import Any
+
+from penstock.errors import Unavailable
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.table import Table, put
+
+# Shorter than the patience of a write, so that a write that is given up cannot arrive later.
+GIVE_UP_MS = 5_000
+PATIENCE_SECONDS = 10.0
+
+
+class Records:
+    def __init__(self, connection: KafkaConnection, topic: str) -> None:
+        self.topic = topic
+        self.is_doubtful = False
+        self._connection = connection
+        self._producer: Any = None
+
+    def load(self, timeout_seconds: float = 30.0) -> dict[str, bytes]:
+        """All that the topic holds now."""
+        table = Table(self._connection, self.topic).start()
+        try:
+            table.wait_until_current(timeout_seconds)
+        finally:
+            table.stop()
+        self.is_doubtful = False
+        return dict(table.values)
+
+    def put(self, key: str, value: bytes | None) -> None:
+        """Returns when Kafka has the record; None removes the key. Raises Unavailable."""
+        if self._producer is None:
+            self._producer = self._connection.producer(**{"message.timeout.ms": GIVE_UP_MS})
+        try:
+            put(self._producer, self.topic, key, value, PATIENCE_SECONDS)
+        except Unavailable:
+            self._producer = None  # a producer that failed may be past saving (fatal errors of idempotence)
+            self.is_doubtful = True
+            raise
+
+    def close(self) -> None:
+        self._producer = None

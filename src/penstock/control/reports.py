@@ -1,0 +1,84 @@
+"""What the dispatcher says about itself, read from the report topic.
+
+Keys: ``dispatcher`` (its heartbeat) and ``query/TOPIC`` (a QueryReport each). Used by the reconciling of triggers
+and by the status page.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.contract.model import REPORT_TOPIC, QueryReport, decode_report
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.table import Table
+
+HEARTBEAT = "dispatcher"
+QUERY = "query/"
+
+
+@dataclass(frozen=True)
+class DispatcherState:
+    state: str
+    reason: str
+    is_alive: bool
+    details: dict[str, Any]
+
+
+class Reports:
+    """``on_query(topic)`` is called when what is said about the query of a topic changes."""
+
+    def __init__(self, connection: KafkaConnection, stale_seconds: float, on_query: Callable[[str], None]) -> None:
+        self._stale_seconds = stale_seconds
+        self._on_query = on_query
+        self._heard: float | None = None  # by this machine's monotonic clock: clocks of hosts may differ
+        self._queries: dict[str, QueryReport] = {}
+        self._heartbeat: dict[str, Any] = {}
+        self._table = Table(connection, REPORT_TOPIC, self._take)
+
+    def start(self) -> None:
+        self._table.start()
+        self._table.wait_until_current()
+
+    def stop(self) -> None:
+        self._table.stop()
+
+    def query(self, topic: str) -> QueryReport | None:
+        return self._queries.get(topic)
+
+    def queries(self) -> list[QueryReport]:
+        return [report for _, report in sorted(self._queries.items())]
+
+    def serves(self, topic: str, uid: str) -> bool:
+        """Whether a living dispatcher still delivers to this subscription."""
+        report = self.query(topic)
+        if report is None or report.state not in ("starting", "running") or not self.dispatcher().is_alive:
+            return False
+        return uid in report.subscriptions
+
+    def dispatcher(self) -> DispatcherState:
+        if not self._heartbeat:
+            return DispatcherState("absent", "no dispatcher has reported yet", False, {})
+        if self._heard is None:
+            return DispatcherState("unknown", "its last report is of an unknown age", False, self._heartbeat)
+        silent = time.monotonic() - self._heard
+        if silent > self._stale_seconds:
+            return DispatcherState("not answering", f"no report for {silent:.0f} s", False, self._heartbeat)
+        state = str(self._heartbeat.get("state", "running"))
+        return DispatcherState(state, str(self._heartbeat.get("reason", "")), True, self._heartbeat)
+
+    def _take(self, key: str, value: bytes | None) -> None:
+        if key == HEARTBEAT:
+            self._heartbeat = json.loads(value) if value else {}
+            # What was in the topic before we came may be old; only what comes from now on shows life.
+            self._heard = time.monotonic() if self._table.is_current else None
+        elif key.startswith(QUERY):
+            topic = key.removeprefix(QUERY)
+            before = self._queries.get(topic)
+            if value is None:
+                self._queries.pop(topic, None)
+            else:
+                self._queries[topic] = decode_report(value)
+            if self._queries.get(topic) != before:
+                self._on_query(topic)

@@ -1,0 +1,76 @@
+"""The controller process: the API on the admin port, the controller behind it, a clean end on SIGTERM.
+
+Called by ``penstock controller``.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from penstock.control.api import application
+from penstock.control.controller import Controller
+from penstock.control.settings import ControllerSettings
+from penstock.control.watch import Watchers
+from penstock.errors import Misconfigured
+from penstock.kafka import ledger
+
+logger = logging.getLogger("penstock.control")
+
+
+class Server(uvicorn.Server):
+    """Ends the watchers' streams when it is asked to stop: they would hold it up for ever."""
+
+    def __init__(self, config: uvicorn.Config, watchers: Watchers) -> None:
+        super().__init__(config)
+        self._watchers = watchers
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._watchers.close()
+        await super().shutdown(sockets)
+
+
+def run(settings: ControllerSettings, flags: dict[str, Any] | None = None) -> None:
+    """Serves until SIGTERM or SIGINT. Misconfigured when the port cannot be had."""
+    listener = _listen(settings.host, settings.admin_port)
+    watchers = Watchers()
+    controller = Controller(settings, ledger, watchers.on_change)
+    app = application(controller, watchers, flags or {})
+    app.router.lifespan_context = _lifespan(controller, watchers)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on", server_header=False
+    )
+    with listener:
+        Server(config, watchers).run(sockets=[listener])
+
+
+def _lifespan(controller: Controller, watchers: Watchers) -> Any:
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        watchers.attach(asyncio.get_running_loop())
+        controller.start()
+        yield
+        await asyncio.to_thread(controller.stop)
+        logger.info("controller stopped")
+
+    return lifespan
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise Misconfigured(
+            f"the admin API cannot listen on {host}:{port}: {error.strerror}",
+            hint="--admin-port chooses another port; is another controller running?",
+        ) from error
+    return listener

@@ -1,0 +1,37 @@
+"""The settings of the controller process."""
+
+from dataclasses import dataclass
+
+from penstock.settings import setting
+
+
+@dataclass(frozen=True)
+class ControllerSettings:
+    host: str = setting("127.0.0.1", "the address the admin API listens on")
+    admin_port: int = setting(8090, "the port of the admin API and the dashboard")
+    ingress_host: str = setting("", "the host name in the addresses of brokers; empty: that of `host`")
+    ingress_port: int = setting(8080, "the port on which the receiver takes events")
+    bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
+    default_partitions: int = setting(4, "partitions of a new broker's topic; each costs the dispatcher a worker")
+    default_replication_factor: int = setting(1, "copies of a new broker's topic")
+    default_retention_ms: int = setting(7 * 24 * 3600 * 1000, "how long a broker's topic keeps events")
+    core_replication_factor: int = setting(1, "copies of Penstock's own topics (contract, resources, ledger …)")
+    resync_seconds: float = setting(5.0, "how often every resource is compared with what is there")
+    dispatcher_stale_seconds: float = setting(10.0, "a dispatcher silent for this long counts as not answering")
+
+    @property
+    def ingress_url(self) -> str:
+        """Where senders reach the receiver, as brokers' addresses show it."""
+        return f"http://{self.ingress_host or reachable(self.host)}:{self.ingress_port}"
+
+    @property
+    def probe_url(self) -> str:
+        """Where the controller itself reaches the receiver."""
+        return f"http://{reachable(self.host)}:{self.ingress_port}"
+
+
+def reachable(host: str) -> str:
+    """A host one can connect to: the wildcard addresses only make sense for listening."""
+    if host in ("0.0.0.0", "::", ""):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,175 @@
+"""Where resources are kept: the interface, and the local store in a compacted Kafka topic.
+
+The Kubernetes store comes behind the same interface. A write is done when Kafka has acknowledged it; readers see
+it from then on. There is one writer, the controller.
+"""
+
+import json
+import threading
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from penstock.contract.model import RESOURCES_TOPIC
+from penstock.control import validate
+from penstock.control.admission import Stamp, Verdict, admitted
+from penstock.control.conditions import timestamp
+from penstock.control.kinds import Resource, is_being_deleted, key_of, namespace_of
+from penstock.control.records import Records
+from penstock.errors import Rejected
+from penstock.filter.check import Problem
+from penstock.kafka.connection import KafkaConnection
+
+Listener = Callable[[str, Resource], None]  # "ADDED", "MODIFIED" or "DELETED", and the object
+
+
+class Invalid(Rejected):
+    """A resource that cannot be stored, with every reason."""
+
+    def __init__(self, what: str, problems: list[Problem]) -> None:
+        super().__init__(f"{what} is invalid: " + "; ".join(f"{p.field}: {p.message}" for p in problems))
+        self.what = what
+        self.problems = problems
+
+
+class Conflict(Rejected):
+    """The stored object is in a state that does not allow this."""
+
+
+class Store(Protocol):
+    def get(self, kind: str, namespace: str, name: str) -> Resource | None: ...
+
+    def list(self, kind: str | None = None, namespace: str | None = None) -> list[Resource]: ...
+
+    def apply(self, applied: Any) -> tuple[Resource, Verdict]: ...
+
+    def delete(self, kind: str, namespace: str, name: str) -> Resource | None:
+        """Marks it as being deleted; reconciling takes it apart and then calls ``remove``."""
+        ...
+
+    def write_status(self, resource: Resource, status: dict[str, Any]) -> Resource | None:
+        """None when the object is gone or another one has taken its name."""
+        ...
+
+    def remove(self, resource: Resource) -> None: ...
+
+    def listen(self, listener: Listener) -> None: ...
+
+
+class KafkaStore:
+    """The local store. Values are whole objects as JSON; the key is ``Kind/namespace/name``."""
+
+    def __init__(
+        self, connection: KafkaConnection, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._records = Records(connection, RESOURCES_TOPIC)
+        self._clock = clock
+        self._objects: dict[str, Resource] = {}
+        self._version = 0
+        self._listeners: list[Listener] = []
+        self._lock = threading.RLock()
+
+    def load(self) -> None:
+        """Reads everything; to be called once before anything else."""
+        with self._lock:
+            self._take(self._records.load())
+
+    def close(self) -> None:
+        self._records.close()
+
+    def get(self, kind: str, namespace: str, name: str) -> Resource | None:
+        return self._objects.get(f"{kind}/{namespace}/{name}")
+
+    def list(self, kind: str | None = None, namespace: str | None = None) -> list[Resource]:
+        with self._lock:
+            everything = sorted(self._objects.items())
+        return [
+            each
+            for _, each in everything
+            if (kind is None or each["kind"] == kind) and (namespace is None or namespace_of(each) == namespace)
+        ]
+
+    def apply(self, applied: Any) -> tuple[Resource, Verdict]:
+        what = _shown(applied)
+        with self._lock:
+            self._refresh()
+            problems = validate.problems(applied)
+            if problems:
+                raise Invalid(what, problems)
+            metadata = applied["metadata"]
+            old = self.get(applied["kind"], metadata.get("namespace") or "default", metadata["name"])
+            if old is not None and is_being_deleted(old):
+                raise Conflict(f"{what} is still being deleted", hint="apply it again in a moment")
+            problems = validate.problems(applied, old)
+            if problems:
+                raise Invalid(what, problems)
+            stamp = Stamp(self._clock(), self._version + 1, lambda: str(uuid.uuid4()))
+            resource, verdict = admitted(applied, old, stamp)
+            if verdict != "unchanged":
+                self._write(resource, "ADDED" if old is None else "MODIFIED")
+            return resource, verdict
+
+    def delete(self, kind: str, namespace: str, name: str) -> Resource | None:
+        with self._lock:
+            self._refresh()
+            old = self.get(kind, namespace, name)
+            if old is None or is_being_deleted(old):
+                return old
+            marked = {**old, "metadata": old["metadata"] | {"deletionTimestamp": timestamp(self._clock())}}
+            return self._write(self._versioned(marked), "MODIFIED")
+
+    def write_status(self, resource: Resource, status: dict[str, Any]) -> Resource | None:
+        with self._lock:
+            self._refresh()
+            now = self._objects.get(key_of(resource))
+            if now is None or now["metadata"]["uid"] != resource["metadata"]["uid"]:
+                return None
+            if now.get("status") == status:
+                return now
+            return self._write(self._versioned({**now, "status": status}), "MODIFIED")
+
+    def remove(self, resource: Resource) -> None:
+        with self._lock:
+            self._refresh()
+            now = self._objects.get(key_of(resource))
+            if now is not None and now["metadata"]["uid"] == resource["metadata"]["uid"]:
+                self._records.put(key_of(resource), None)
+                del self._objects[key_of(resource)]
+                self._tell("DELETED", now)
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def _versioned(self, resource: Resource) -> Resource:
+        return {**resource, "metadata": resource["metadata"] | {"resourceVersion": str(self._version + 1)}}
+
+    def _write(self, resource: Resource, event: str) -> Resource:
+        self._records.put(key_of(resource), json.dumps(resource, separators=(",", ":")).encode())
+        self._version = int(resource["metadata"]["resourceVersion"])
+        self._objects[key_of(resource)] = resource
+        self._tell(event, resource)
+        return resource
+
+    def _refresh(self) -> None:
+        """After a write whose fate is unknown, what Kafka holds is read anew before anything builds on it."""
+        if self._records.is_doubtful:
+            self._take(self._records.load())
+
+    def _take(self, records: dict[str, bytes]) -> None:
+        self._objects = {key: json.loads(value) for key, value in records.items()}
+        versions = [int(each["metadata"]["resourceVersion"]) for each in self._objects.values()]
+        self._version = max([self._version, *versions])
+
+    def _tell(self, event: str, resource: Resource) -> None:
+        for listener in self._listeners:
+            listener(event, resource)
+
+
+def _shown(applied: Any) -> str:
+    """``Kind namespace/name`` as far as the object has them."""
+    if not isinstance(applied, dict):
+        return "the object"
+    given = applied.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
+    return f"{applied.get('kind') or 'object'} {metadata.get('namespace') or 'default'}/{metadata.get('name') or '?'}"

@@ -1,0 +1,72 @@
+"""Makes a Trigger true: its start in the ledger, its subscription in the contract, its status.
+
+Called by the loop in ``reconcile.py``. The order of the steps is explained in ``triggers.py``.
+"""
+
+from penstock.control import names, triggers
+from penstock.control.broker_steps import waited_long_enough
+from penstock.control.conditions import unknown
+from penstock.control.kinds import BROKER, Resource, condition, key_of, name_of, namespace_of, noted, spec_of, uid_of
+from penstock.control.triggers import Start, Topic, TriggerPlan
+from penstock.control.world import World
+from penstock.kafka import groups_read, topics
+
+
+def reconcile(world: World, trigger: Resource) -> bool:
+    """Whether the trigger is settled; if not, it is worth looking again soon."""
+    plan = triggers.plan(trigger, world.store.get)
+    if plan.topic is None:
+        start = triggers.decided_start_before_topic(trigger, _broker(world, trigger))
+    else:
+        start = _decide_start(world, trigger, plan, plan.topic)
+        _write_start(world, trigger, plan.topic, start)
+    if plan.subscription is not None:
+        world.contract.set(key_of(trigger), triggers.agreement(trigger, plan.subscription))
+    else:
+        world.contract.remove(key_of(trigger))
+    report = world.reports.query(plan.topic.name) if plan.topic else None
+    subscribed = triggers.subscription_ready(plan, report)
+    world.store.write_status(trigger, triggers.status(trigger, plan, start, subscribed, world.clock()))
+    return all(each.status == "True" for each in (*plan.conditions, subscribed))
+
+
+def _decide_start(world: World, trigger: Resource, plan: TriggerPlan, topic: Topic) -> Start:
+    """Decided once and stored before anything else is done, so that a restart does not decide anew."""
+    decided = triggers.decided_start(trigger, topic)
+    if decided is not None and len(decided.positions) >= topic.partitions:
+        return decided
+    if decided is not None:
+        start = decided.covering(topic.partitions)
+    else:
+        broker = _broker(world, trigger)
+        from_earliest = broker is not None and triggers.starts_at_earliest(trigger, broker)
+        read = topics.earliest_offsets if from_earliest else topics.latest_offsets
+        start = Start(topic.topic_id, read(world.admin, topic.name, topic.partitions))
+    pending = unknown("SubscriptionReady", "StartDecided", "its start positions are being written")
+    world.store.write_status(trigger, triggers.status(trigger, plan, start, pending, world.clock()))
+    return start
+
+
+def _write_start(world: World, trigger: Resource, topic: Topic, start: Start) -> None:
+    """The ledger keeps what it has. It is not asked again once a stored status says that this start is in it."""
+    written = condition(trigger, "SubscriptionReady")["status"] == "True"
+    if not (written and triggers.decided_start(trigger, topic) == start):
+        positions = dict(start.positions)
+        world.ledger.write_start_positions(world.connection, uid_of(trigger), topic.name, topic.topic_id, positions)
+
+
+def _broker(world: World, trigger: Resource) -> Resource | None:
+    return world.store.get(BROKER.name, namespace_of(trigger), str(spec_of(trigger)["broker"]))
+
+
+def take_apart(world: World, trigger: Resource) -> bool:
+    """The subscription leaves the contract; when the dispatcher has let go, its traces in Kafka follow."""
+    world.contract.remove(key_of(trigger))
+    broker = _broker(world, trigger)
+    topic = noted(broker).get(names.NOTED_TOPIC) if broker is not None else None
+    if topic and world.reports.serves(topic, uid_of(trigger)) and not waited_long_enough(trigger, world.clock()):
+        return False
+    world.ledger.forget(world.connection, uid_of(trigger))
+    groups_read.delete_group(world.admin, names.trigger_group(namespace_of(trigger), name_of(trigger)))
+    world.store.remove(trigger)
+    return True

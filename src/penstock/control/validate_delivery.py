@@ -1,0 +1,117 @@
+"""The parts that several kinds share: destinations (uri or ref), delivery settings, unknown fields."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.control.durations import seconds_of
+from penstock.control.kinds import nearest
+from penstock.filter.check import Problem
+
+BACKOFF_POLICIES = ("exponential", "linear")
+FORMATS = ("binary",)
+MOST_RETRIES = 2**31 - 1
+
+_DESTINATION = ("ref", "uri", "CACerts", "audience")
+_REFERENCE = ("apiVersion", "kind", "name", "namespace", "group", "address")
+_DELIVERY = ("deadLetterSink", "retry", "timeout", "backoffPolicy", "backoffDelay", "retryAfterMax", "format")
+
+
+def is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def unknown_fields(body: Mapping[str, Any], known: Iterable[str], where: str) -> list[Problem]:
+    """Fields that mean nothing here: refused, since a misspelt setting would otherwise be silently without effect."""
+    names = list(known)
+    found = []
+    for field in body:
+        if field not in names:
+            near = nearest(str(field), names)
+            advice = f"did you mean {near}?" if near else f"known are {', '.join(names)}"
+            found.append(Problem(f"{where}.{field}" if where else str(field), f"unknown field; {advice}"))
+    return found
+
+
+def destination_problems(body: Any, where: str) -> list[Problem]:
+    """A subscriber or dead letter sink: an absolute uri, or a ref, or a ref with a uri relative to it."""
+    if not is_map(body):
+        return [Problem(where, "must be an object with uri or ref")]
+    found = unknown_fields(body, _DESTINATION, where)
+    ref, uri = body.get("ref"), body.get("uri")
+    if ref is None and uri is None:
+        return [*found, Problem(where, "needs a uri or a ref")]
+    if ref is not None:
+        found += _reference_problems(ref, f"{where}.ref")
+    if uri is not None:
+        found += _uri_problems(uri, f"{where}.uri", relative=ref is not None)
+    return found
+
+
+def _reference_problems(ref: Any, where: str) -> list[Problem]:
+    if not is_map(ref):
+        return [Problem(where, "must be an object with apiVersion, kind and name")]
+    found = unknown_fields(ref, _REFERENCE, where)
+    for field in ("kind", "name"):
+        if not isinstance(ref.get(field), str) or not ref[field]:
+            found.append(Problem(f"{where}.{field}", "is missing"))
+    if not (ref.get("apiVersion") or ref.get("group")):
+        found.append(Problem(f"{where}.apiVersion", "is missing"))
+    return found
+
+
+def _uri_problems(uri: Any, where: str, *, relative: bool) -> list[Problem]:
+    if not isinstance(uri, str) or not uri:
+        return [Problem(where, "must be text")]
+    if any(ord(c) <= 0x20 or ord(c) == 0x7F for c in uri):
+        return [Problem(where, "must not hold spaces or control characters")]
+    try:
+        parts = urlsplit(uri)
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError as error:
+        return [Problem(where, f'"{uri}" is not a URI: {error}')]
+    if relative and not parts.scheme and not parts.netloc:
+        return []
+    if relative:
+        return [Problem(where, f'"{uri}" must be relative, since it is added to the address of the ref')]
+    if parts.scheme not in ("http", "https"):
+        return [Problem(where, f'"{uri}" must be absolute and begin with http:// or https://')]
+    if not parts.hostname or not port_is_fine:
+        return [Problem(where, f'"{uri}" has no host to connect to')]
+    return []
+
+
+def delivery_problems(delivery: Any, where: str) -> list[Problem]:
+    if delivery is None:
+        return []
+    if not is_map(delivery):
+        return [Problem(where, "must be an object")]
+    found = unknown_fields(delivery, _DELIVERY, where)
+    if delivery.get("deadLetterSink") is not None:
+        found += destination_problems(delivery["deadLetterSink"], f"{where}.deadLetterSink")
+    retry = delivery.get("retry")
+    if retry is not None and (
+        isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= MOST_RETRIES
+    ):
+        found.append(Problem(f"{where}.retry", f'must be a whole number of at least 0, not "{retry}"'))
+    for field, accepted in (("backoffPolicy", BACKOFF_POLICIES), ("format", FORMATS)):
+        value = delivery.get(field)
+        if value is not None and value not in accepted:
+            found.append(Problem(f"{where}.{field}", f'must be {" or ".join(accepted)}, not "{value}"'))
+    for field in ("timeout", "backoffDelay", "retryAfterMax"):
+        found += _duration_problems(delivery.get(field), f"{where}.{field}", positive=field == "timeout")
+    return found
+
+
+def _duration_problems(value: Any, where: str, *, positive: bool) -> list[Problem]:
+    if value is None:
+        return []
+    try:
+        seconds = seconds_of(value) if isinstance(value, str) else None
+    except ValueError:
+        seconds = None
+    if seconds is None:
+        return [Problem(where, f'"{value}" is not an ISO 8601 duration such as PT0.2S, PT30S or P1D')]
+    if positive and seconds <= 0:
+        return [Problem(where, "must be longer than nothing")]
+    return []

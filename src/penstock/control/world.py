@@ -1,0 +1,43 @@
+"""Everything that reconciling looks at and acts on, as one value that is handed around."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from penstock.control.agreements import Contract
+from penstock.control.probe import Receiver
+from penstock.control.reports import Reports
+from penstock.control.settings import ControllerSettings
+from penstock.control.store import Store
+from penstock.kafka.connection import KafkaConnection
+
+
+class Ledger(Protocol):
+    """The two things the controller does to the ledger; ``kafka.ledger`` is one."""
+
+    def write_start_positions(
+        self,
+        connection: KafkaConnection,
+        subscription_uid: str,
+        topic: str,
+        topic_id: str,
+        positions: Mapping[int, int],
+    ) -> None:
+        """Idempotent: lanes that have a record for this topic id keep it."""
+        ...
+
+    def forget(self, connection: KafkaConnection, subscription_uid: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class World:
+    settings: ControllerSettings
+    connection: KafkaConnection
+    admin: Any  # Kafka's admin client
+    store: Store
+    contract: Contract
+    reports: Reports
+    receiver: Receiver
+    ledger: Ledger
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)

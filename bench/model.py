@@ -1,0 +1,100 @@
+"""What the benchmark finds out, as values: they become the table and, as they are, the JSON file."""
+
+import msgspec
+
+from bench.latency import Latency
+
+PENSTOCK = "penstock"
+CONSUMER = "simple consumer"
+KAFKA = "kafka alone"
+INGRESS = "ingress alone"
+GENERATOR = "generator to bare sink"
+FULL = "full"
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Of one group of processes, in MB: resident counts shared pages in every process, proportional shares them."""
+
+    processes: int
+    resident: float
+    proportional: float
+    largest: float  # resident, of the largest single process
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One load on one arrangement."""
+
+    scenario: str
+    triggers: int
+    load: str  # "200/s", "1000/s" or "full"
+    sent: int
+    acknowledged: int
+    codes: dict[str, int]
+    ingress: Latency  # until acknowledged
+    whole_way: Latency = Latency()  # until the subscriber has it
+    acknowledged_per_second: float
+    deliveries: int = 0
+    duplicates: int = 0
+    missing: int = 0
+    events_per_second: float = 0.0  # the whole way: events / (last arrival - first send)
+    deliveries_per_second: float = 0.0
+    drain_seconds: float = 0.0  # from the last acknowledgement to the last arrival
+    generator_lag_p99: float = 0.0  # milliseconds
+    cpu_us_per_event: dict[str, float] = {}  # by group of processes
+    memory: dict[str, Memory] = {}
+
+
+class Idle(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole of ``up`` while nothing happens."""
+
+    when: str
+    seconds: float
+    core_percent: float
+    core_percent_by_group: dict[str, float]
+    resident: float
+    proportional: float
+    memory: dict[str, Memory]
+
+
+class Ratio(msgspec.Struct, frozen=True):
+    """A figure of Penstock over the same figure of a baseline in the same run."""
+
+    what: str
+    penstock: float
+    baseline: float
+    ratio: float
+
+
+class Target(msgspec.Struct, frozen=True):
+    what: str
+    target: str
+    measured: float | None  # None: not part of this run
+    met: bool | None
+
+
+class Machine(msgspec.Struct, frozen=True):
+    cores: int
+    cpu: str
+    memory_gb: float
+    system: str
+    versions: dict[str, str]
+
+
+class Results(msgspec.Struct, kw_only=True):
+    """All of one `make bench`; filled as it goes, so that a failure still shows what was measured."""
+
+    date: str
+    quick: bool
+    machine: Machine
+    up_seconds: float | None = None
+    idle: list[Idle] = []
+    runs: list[Run] = []
+    ratios: list[Ratio] = []
+    targets: list[Target] = []
+    seconds: float = 0.0
+
+    def find(self, scenario: str, triggers: int, load: str) -> Run | None:
+        return next(
+            (r for r in self.runs if (r.scenario, r.triggers, r.load) == (scenario, triggers, load)),
+            None,
+        )

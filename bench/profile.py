@@ -1,0 +1,38 @@
+"""How long and how much: the whole benchmark, and the quick look at it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Full load is bounded by a number of events, so that the drain after it is bounded too."""
+
+    rates: tuple[float, ...] = (200.0, 1000.0)
+    generator_seconds: float = 4.0
+    settle_seconds: float = 5.0
+    idle_seconds: float = 15.0
+    warm_seconds: float = 15.0
+    steady_seconds: float = 15.0
+    baseline_seconds: float = 8.0
+    full_seconds: float = 12.0
+    full_events_one: int = 60_000
+    full_events_ten: int = 15_000
+    consumer_events_one: int = 12_000
+    consumer_events_ten: int = 1_500
+
+
+WHOLE = Profile()
+QUICK = Profile(
+    rates=(1000.0,),
+    generator_seconds=2.0,
+    settle_seconds=1.0,
+    idle_seconds=3.0,
+    warm_seconds=6.0,
+    steady_seconds=5.0,
+    baseline_seconds=3.0,
+    full_seconds=4.0,
+    full_events_one=15_000,
+    full_events_ten=4_000,
+    consumer_events_one=4_000,
+    consumer_events_ten=500,
+)

@@ -1,0 +1,108 @@
+"""What was promised against what was measured, and Penstock against the baselines of the same run (pure)."""
+
+from collections.abc import Iterator
+
+from bench.model import CONSUMER, FULL, INGRESS, KAFKA, PENSTOCK, Idle, Ratio, Results, Run, Target
+
+DISPATCH_GROUPS = ("dispatcher", "dispatcher JVM", "workers")
+
+
+def targets(results: Results) -> list[Target]:
+    """The figures of the "Speed" section, for two cores with everything on one machine."""
+    steady = results.find(PENSTOCK, 1, "1000/s")
+    full, ten = results.find(PENSTOCK, 1, FULL), results.find(PENSTOCK, 10, FULL)
+    ingress = results.find(INGRESS, 0, FULL)
+    started = _idle(results, "just started")
+    with_trigger = _idle(results, "one trigger")
+    return [
+        _at_most("whole way at 1,000/s, p50, ms", 3, steady.whole_way.p50 if steady else None),
+        _at_most("whole way at 1,000/s, p99, ms", 25, steady.whole_way.p99 if steady else None),
+        _at_least("full load, one trigger, events/s end to end", 5000, full.events_per_second if full else None),
+        _at_least("full load, ten triggers, deliveries/s", 12000, ten.deliveries_per_second if ten else None),
+        _at_least("receiver, acknowledged events/s of a process", 8000, _per_receiver(ingress) if ingress else None),
+        _at_most("receiver, largest process, MB resident", 80, _receiver_memory(results)),
+        _at_most("idle, just started, MB resident", 2048, started.resident if started else None),
+        _at_most("idle, just started, % of a core", 5, started.core_percent if started else None),
+        _at_most("idle, one trigger, MB resident", 2048, with_trigger.resident if with_trigger else None),
+        _at_most("idle, one trigger, % of a core", 5, with_trigger.core_percent if with_trigger else None),
+        _at_most("up to ready, s", 25, results.up_seconds),
+    ]
+
+
+def ratios(results: Results) -> list[Ratio]:
+    found: list[Ratio] = []
+    for run in results.runs:
+        if run.scenario == PENSTOCK:
+            found += _against_consumer(run, results.find(CONSUMER, run.triggers, run.load))
+            if run.triggers == 1:
+                found += _against_kafka(run, results.find(KAFKA, 1, run.load))
+        elif run.scenario == INGRESS:
+            found += _ingress_against_kafka(run, results.find(KAFKA, 1, run.load))
+    return found
+
+
+def dispatch_cpu(run: Run) -> float:
+    """CPU microseconds per event of all that stands between Kafka and the subscribers."""
+    return round(sum(run.cpu_us_per_event.get(group, 0.0) for group in DISPATCH_GROUPS), 1)
+
+
+def _against_consumer(run: Run, other: Run | None) -> Iterator[Ratio]:
+    if other is None:
+        return
+    name = f"{run.triggers} trigger{'s' if run.triggers > 1 else ''}, {run.load}"
+    if run.load == FULL:
+        deliveries = run.deliveries_per_second, other.deliveries_per_second
+        yield _ratio(f"{name}: deliveries/s over simple consumer", *deliveries)
+    else:
+        yield _ratio(f"{name}: whole way p50 over simple consumer", run.whole_way.p50, other.whole_way.p50)
+        yield _ratio(f"{name}: whole way p99 over simple consumer", run.whole_way.p99, other.whole_way.p99)
+    cpu = dispatch_cpu(run), other.cpu_us_per_event.get("consumer", 0.0)
+    yield _ratio(f"{name}: dispatch CPU µs/event over simple consumer", *cpu)
+
+
+def _against_kafka(run: Run, other: Run | None) -> Iterator[Ratio]:
+    if other is None:
+        return
+    if run.load == FULL:
+        yield _ratio(
+            f"{run.load}: events/s end to end over kafka alone", run.events_per_second, other.events_per_second
+        )
+    else:
+        yield _ratio(f"{run.load}: whole way p50 over kafka alone", run.whole_way.p50, other.whole_way.p50)
+        yield _ratio(f"{run.load}: whole way p99 over kafka alone", run.whole_way.p99, other.whole_way.p99)
+
+
+def _ingress_against_kafka(run: Run, other: Run | None) -> Iterator[Ratio]:
+    if other is None:
+        return
+    if run.load == FULL:
+        rates = run.acknowledged_per_second, other.acknowledged_per_second
+        yield _ratio(f"{run.load}: acknowledged/s over kafka alone", *rates)
+    else:
+        yield _ratio(f"{run.load}: ingress p50 over kafka's acknowledgement", run.ingress.p50, other.ingress.p50)
+
+
+def _ratio(what: str, penstock: float, baseline: float) -> Ratio:
+    return Ratio(what, penstock, baseline, round(penstock / baseline, 2) if baseline else 0.0)
+
+
+def _per_receiver(run: Run) -> float:
+    memory = run.memory.get("receiver")
+    return round(run.acknowledged_per_second / (memory.processes if memory else 1), 1)
+
+
+def _receiver_memory(results: Results) -> float | None:
+    sizes = [memory.largest for run in results.runs if (memory := run.memory.get("receiver"))]
+    return max(sizes, default=None)
+
+
+def _idle(results: Results, when: str) -> Idle | None:
+    return next((idle for idle in results.idle if idle.when == when), None)
+
+
+def _at_most(what: str, bound: float, measured: float | None) -> Target:
+    return Target(what, f"≤ {bound:,}", measured, None if measured is None else measured <= bound)
+
+
+def _at_least(what: str, bound: float, measured: float | None) -> Target:
+    return Target(what, f"≥ {bound:,}", measured, None if measured is None else measured >= bound)

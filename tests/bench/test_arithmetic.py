@@ -1,0 +1,79 @@
+"""The benchmark's own arithmetic: a wrong percentile would be believed by everybody."""
+
+from bench.latency import Latency, percentile, summarize
+from bench.load import LoadResult
+from bench.measure import Arrangement, combine, per_event
+from bench.model import FULL, INGRESS, PENSTOCK, Machine, Memory, Results, Run
+from bench.processes import Process, Snapshot, classify
+from bench.sink import Lane, SinkStats
+from bench.targets import targets
+
+MILLISECOND = 1_000_000
+MACHINE = Machine(cores=2, cpu="", memory_gb=1.0, system="", versions={})
+
+
+def test_percentiles_are_values_that_occurred_and_not_a_rank_too_far() -> None:
+    ordered = list(range(1, 1001))
+    assert [percentile(ordered, p) for p in (50, 99, 99.9, 100)] == [500, 990, 999, 1000]
+    assert percentile([7], 50) == percentile([7], 99.9) == 7
+
+
+def test_latencies_are_given_in_milliseconds() -> None:
+    found = summarize(n * MILLISECOND for n in (3, 1, 2))
+    assert found == Latency(count=3, p50=2.0, p99=3.0, p99_9=3.0, worst=3.0, mean=2.0)
+    assert summarize([]) == Latency()
+
+
+def test_an_event_that_comes_twice_counts_once_and_is_reported() -> None:
+    lane = Lane()
+    for number in (0, 5000, 0):
+        lane.record(number, sent_ns=100, now_ns=300)
+    assert list(lane.latencies) == [200, 200]
+    assert lane.duplicates == 1
+
+
+def test_whole_way_throughput_counts_from_the_first_send_to_the_last_arrival() -> None:
+    second = 1000 * MILLISECOND
+    load = LoadResult(1000, 1000, {"202": 1000}, 2.0, 500.0, Latency(), 0.0, 10 * second, 12 * second, 0.1)
+    stats = SinkStats(lanes=10, arrivals=9991, distinct=9990, duplicates=1, last_arrival_ns=15 * second)
+    run = combine(Arrangement(PENSTOCK, 10, ""), FULL, load, stats)
+    assert (run.events_per_second, run.deliveries_per_second) == (199.8, 1998.0)
+    assert (run.drain_seconds, run.missing, run.duplicates) == (3.0, 10, 1)
+
+
+def test_cpu_time_is_what_was_used_between_two_looks() -> None:
+    def look(**seconds: float) -> Snapshot:
+        pids = {"old": 1, "new": 2}
+        return Snapshot({(pids[n], 0): Process(pids[n], 0, 0, s, (), "workers") for n, s in seconds.items()})
+
+    used = look(old=7.5, new=0.5).cpu_since(look(old=5.0))
+    assert used == {"workers": 3.0}
+    assert per_event(used, 1000) == {"workers": 3000.0}
+
+
+def test_processes_are_told_apart_by_their_command_lines() -> None:
+    assert classify(["java", "-Xmx1g", "kafka.Kafka", "server.properties"]) == "kafka"
+    assert classify(["java", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"]) == "dispatcher JVM"
+    assert classify(["python", "-m", "pyspark.daemon"]) == "workers"
+    assert classify(["python", "-m", "penstock.cli.main", "receiver"]) == "receiver"
+    assert classify(["penstock", "up", "--detach"]) == "supervisor"
+
+
+def test_targets_say_yes_no_or_not_run() -> None:
+    receiver = {"receiver": Memory(processes=1, resident=90.0, proportional=60.0, largest=90.0)}
+    ingress = Run(
+        scenario=INGRESS,
+        triggers=0,
+        load=FULL,
+        sent=1,
+        acknowledged=1,
+        codes={},
+        ingress=Latency(),
+        acknowledged_per_second=9000.0,
+        memory=receiver,
+    )
+    results = Results(date="", quick=True, machine=MACHINE, runs=[ingress])
+    met = {target.what: target.met for target in targets(results)}
+    assert met["receiver, acknowledged events/s of a process"] is True
+    assert met["receiver, largest process, MB resident"] is False
+    assert met["whole way at 1,000/s, p50, ms"] is None

@@ -8,13 +8,14 @@ fed through Penstock's receiver: the same way in, so that what differs is only h
 from bench.children import Child
 from bench.consumer import ConsumerPlan, ConsumerResult
 from bench.kafka_alone import ConsumeResult, KafkaPlan, ProduceResult
-from bench.measure import Arrangement, Bench, Offer, measure, per_event
+from bench.measure import Arrangement, Bench, Offer, measure, per_event, warm_up
 from bench.model import CONSUMER, KAFKA, Run
 from bench.pacing import NANOSECONDS
 from bench.system import SystemFailed, broker
 
 PLAIN_BROKER = "plain"
 ANSWER_SECONDS = 60.0
+WARM_SECONDS = 2.0  # nothing is compiled here; the first fetch takes half a second
 
 
 def plain_broker(bench: Bench) -> str:
@@ -80,8 +81,10 @@ def simple_consumer(bench: Bench, triggers: int, offers: list[Offer]) -> None:
     with Child("consumer", plan) as consumer:
         if not consumer.hear(dict[str, bool], ANSWER_SECONDS)["ready"]:
             raise SystemFailed("the simple consumer was given no partitions")
+        arrangement = Arrangement(CONSUMER, triggers, url, {consumer.pid: "consumer"})
+        warm_up(bench, arrangement, WARM_SECONDS)
         for offer in offers:
-            measure(bench, Arrangement(CONSUMER, triggers, url, {consumer.pid: "consumer"}), offer)
+            measure(bench, arrangement, offer)
         consumer.finish()
         result = consumer.hear(ConsumerResult, ANSWER_SECONDS)
     if result.failed:

@@ -22,6 +22,7 @@ from bench.system import System, SystemFailed
 
 SILENCE_SECONDS = 12.0  # longer than any gap between Spark's batches
 DRAIN_SECONDS = 90.0
+WARM_RATE = {1: 1500.0, 10: 500.0}  # by triggers
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,19 @@ def combine(arrangement: Arrangement, load_label: str, load: LoadResult, stats: 
 
 def per_event(cpu_seconds: Mapping[str, float], events: int) -> dict[str, float]:
     return {group: round(seconds / max(events, 1) * 1e6, 1) for group, seconds in cpu_seconds.items()}
+
+
+def warm_up(bench: Bench, arrangement: Arrangement, seconds: float) -> None:
+    """Load that is not measured: both virtual machines compile what is used often."""
+    with bench.step("warm up"):
+        bench.sink.reset(run := bench.next_run())
+        rate = WARM_RATE.get(arrangement.triggers, 1000.0)
+        load = run_load(LoadPlan(arrangement.url, run, seconds, rate))
+        if not load.acknowledged:
+            raise SystemFailed(f"no event was accepted at {arrangement.url}: {load.codes}")
+        expected = load.acknowledged * arrangement.triggers
+        if wait_for_arrivals(bench.sink, expected) == 0 < expected:
+            raise SystemFailed(f"{load.acknowledged} events were accepted and none arrived at the subscriber")
 
 
 def measure_idle(bench: Bench, when: str) -> None:

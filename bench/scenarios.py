@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
 from bench.load import LoadPlan
-from bench.measure import Arrangement, Bench, Offer, combine, measure, measure_idle, per_event, wait_for_arrivals
+from bench.measure import Arrangement, Bench, Offer, combine, measure, measure_idle, per_event, warm_up
 from bench.model import FULL, GENERATOR, INGRESS, PENSTOCK, Run
 from bench.profile import Profile
-from bench.system import SystemFailed, broker, trigger
+from bench.system import broker, trigger
 
 BROKER = "bench"
-WARM_RATE = {1: 1500.0, 10: 500.0}
 
 
 def generator(sink: Sink, profile: Profile) -> Run:
@@ -93,19 +92,6 @@ def with_triggers(bench: Bench, count: int) -> str:
             bench.system.apply(*(trigger(f"bench-{n}", BROKER, bench.sink.url(n)) for n in missing))
         bench.triggers_applied = count
     return bench.system.address(BROKER)
-
-
-def warm_up(bench: Bench, arrangement: Arrangement, seconds: float) -> None:
-    """Load that is not measured: both virtual machines compile what is used often."""
-    with bench.step("warm up"):
-        bench.sink.reset(run := bench.next_run())
-        rate = WARM_RATE.get(arrangement.triggers, 1000.0)
-        load = run_load(LoadPlan(arrangement.url, run, seconds, rate))
-        if not load.acknowledged:
-            raise SystemFailed(f"no event was accepted at {arrangement.url}: {load.codes}")
-        expected = load.acknowledged * arrangement.triggers
-        if wait_for_arrivals(bench.sink, expected) == 0 < expected:
-            raise SystemFailed(f"{load.acknowledged} events were accepted and none arrived at the subscriber")
 
 
 SCENARIOS: dict[str, Callable[[Bench], None]] = {

@@ -1,0 +1,137 @@
+"""The files a Kafka node of the embedded cluster starts from: pure text from a specification.
+
+Every value that differs from Kafka's default says why. Called by ``embedded``.
+"""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.ports import reachable_host
+
+# Small and quiet: the heap grows when there is work, and the serial collector has no threads that wake when idle.
+JVM_OPTIONS = (
+    "-Xms96m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+)
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """The embedded cluster as asked for. Broker N listens on ``port`` + N - 1."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 9092
+    brokers: int = 1
+    partitions: int = 4
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return tuple(range(self.port, self.port + self.brokers))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{_bracketed(reachable_host(self.host))}:{port}" for port in self.ports)
+
+    @property
+    def replication_factor(self) -> int:
+        return min(3, self.brokers)
+
+
+def server_properties(spec: ClusterSpec, node: int, controller_ports: Sequence[int]) -> str:
+    """The settings of node N (from 1), which is broker and controller in one."""
+    voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in enumerate(controller_ports, start=1))
+    address = f"{_bracketed(spec.host)}:{spec.ports[node - 1]}"
+    advertised = f"{_bracketed(_advertised(spec.host))}:{spec.ports[node - 1]}"
+    replicas, in_sync = spec.replication_factor, max(1, spec.replication_factor - 1)
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": node,
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{address},CONTROLLER://127.0.0.1:{controller_ports[node - 1]}",
+        "advertised.listeners": f"PLAINTEXT://{advertised}",
+        "log.dirs": data_folder(spec.data_dir, node),
+        # Topics are made by the controller of Penstock, on purpose, never by a typing error.
+        "auto.create.topics.enable": "false",
+        "num.partitions": spec.partitions,
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        # Kafka's own topics: the usual 50 partitions each cost files and memory that one machine does not need.
+        "offsets.topic.num.partitions": 8,
+        "transaction.state.log.num.partitions": 8,
+        "share.coordinator.state.topic.num.partitions": 4,
+        # The time of a record is when Kafka took it; the sender's own time stays an attribute of the event.
+        "log.message.timestamp.type": "LogAppendTime",
+        # An event of 1 MiB with its headers.
+        "message.max.bytes": 1_310_720,
+        # Groups show how far a subscription is; one that is quiet for months is still there.
+        "offsets.retention.minutes": 60 * 24 * 365,
+        "group.initial.rebalance.delay.ms": 0,
+        # Tables stay short: the cleaner looks every few seconds, with a buffer fit for small tables.
+        "log.cleaner.backoff.ms": 5_000,
+        "log.cleaner.dedupe.buffer.size": 8 * 1024 * 1024,
+        # After a kill -9 the same broker may register again only when its old session is over; with the usual nine
+        # seconds that would be most of the start. Alone in its process, it has no network to miss a heartbeat by.
+        "broker.session.timeout.ms": 2_500 if spec.brokers == 1 else 6_000,
+        "broker.heartbeat.interval.ms": 800 if spec.brokers == 1 else 1_500,
+        # Idle threads and idle chatter cost memory and wake the processor.
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+        "background.threads": 2,
+        "metadata.max.idle.interval.ms": 5_000,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def log4j_properties(log: Path) -> str:
+    """Kafka's log: one file of at most 10 MB and two older ones."""
+    return f"""status=error
+appender.file.type=RollingFile
+appender.file.name=file
+appender.file.fileName={log}
+appender.file.filePattern={log}.%i
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=%d{{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}}{{UTC}} %-5p %c{{1}}: %m%n
+appender.file.policies.type=Policies
+appender.file.policies.size.type=SizeBasedTriggeringPolicy
+appender.file.policies.size.size=10MB
+appender.file.strategy.type=DefaultRolloverStrategy
+appender.file.strategy.max=2
+rootLogger.level=info
+rootLogger.appenderRef.file.ref=file
+"""
+
+
+def node_folder(data_dir: Path, node: int) -> Path:
+    return data_dir / "kafka" / f"node-{node}"
+
+
+def data_folder(data_dir: Path, node: int) -> Path:
+    return node_folder(data_dir, node) / "data"
+
+
+def _advertised(host: str) -> str:
+    """The address that clients are told. "All addresses" is none: then it is the one this machine goes out with."""
+    if host not in ("0.0.0.0", "::"):
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address of no one; nothing is sent
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

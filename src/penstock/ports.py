@@ -1,0 +1,85 @@
+"""Ports: which are free, and who has the one that is not. Called before anything is started."""
+
+import errno
+import os
+import socket
+from contextlib import closing
+from pathlib import Path
+
+from penstock.errors import Misconfigured
+
+LISTENING = "0A"  # the kernel's word for a socket that accepts connections
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that nobody has right now."""
+    with closing(socket.socket(_family(host))) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def require_free(host: str, port: int, flag: str) -> None:
+    """Raises Misconfigured, naming the port, the flag that changes it and, where it can be seen, who has it."""
+    with closing(socket.socket(_family(host))) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            return
+        except OSError as error:
+            code, reason = error.errno, error.strerror
+    if code == errno.EADDRINUSE:
+        owner = owner_of(port)
+        raise Misconfigured(
+            f"port {port} on {host} is taken" + (f" by {owner}" if owner else ""),
+            hint=f"{flag} {free_port(host)} is free, or stop what has it",
+        )
+    raise Misconfigured(f"cannot listen on {host}:{port}: {reason}", hint=f"see --host and {flag}")
+
+
+def answers(host: str, port: int, timeout_seconds: float = 0.5) -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        with closing(socket.create_connection((host, port), timeout_seconds)):
+            return True
+    except OSError:
+        return False
+
+
+def reachable_host(host: str) -> str:
+    """Where a client on this machine finds a server that listens on ``host``."""
+    if host in ("0.0.0.0", ""):
+        return "127.0.0.1"
+    return "::1" if host == "::" else host
+
+
+def owner_of(port: int) -> str | None:
+    """The process that listens on this port, as "NAME (pid N)", where the system lets us see it."""
+    inodes = _listening_inodes(port)
+    if not inodes:
+        return None
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            links = {os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")}
+            if links & inodes:
+                return f"{Path(f'/proc/{pid}/comm').read_text().strip()} (pid {pid})"
+        except OSError:
+            continue
+    return None
+
+
+def _listening_inodes(port: int) -> set[str]:
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            columns = line.split()
+            if columns[3] == LISTENING and int(columns[1].rsplit(":", 1)[1], 16) == port:
+                inodes.add(f"socket:[{columns[9]}]")
+    return inodes
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,89 @@
+"""What all tests share: one real Kafka, one whole system, and subscribers. Each is started when first asked for."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock.kafka import fetch
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.embedded import EmbeddedKafka
+from penstock.kafka.server_files import ClusterSpec
+from penstock.ports import free_port
+from tests.sink import Sink
+
+PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """The one embedded Kafka of this run."""
+    fetch.fetch_missing()
+    cluster = EmbeddedKafka(ClusterSpec(tmp_path_factory.mktemp("kafka"), port=free_port())).start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_cluster: EmbeddedKafka) -> KafkaConnection:
+    """How to reach it. It is shared: take topic names of your own."""
+    return kafka_cluster.connection
+
+
+@dataclass(frozen=True)
+class System:
+    """A whole running Penstock."""
+
+    ingress_url: str
+    admin_url: str
+    bootstrap_servers: str
+    data_dir: Path
+
+    def run(
+        self, *arguments: str, stdin: str | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """A command of the command line against this system."""
+        return subprocess.run(
+            [*PENSTOCK, *arguments],
+            env={**os.environ, "PENSTOCK_SERVER": self.admin_url, "PENSTOCK_DATA_DIR": str(self.data_dir)},
+            input=stdin, capture_output=True, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+
+    def pid(self, part: str) -> int:
+        """The process that runs a part now: kafka, controller, receiver or dispatcher."""
+        state = json.loads((self.data_dir / "run" / "up.json").read_text())
+        return int(state["parts"][part]["pid"])
+
+
+@pytest.fixture(scope="session")
+def penstock_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """The one ``penstock up`` of this run."""
+    data_dir = tmp_path_factory.mktemp("penstock")
+    ingress, admin, kafka_port = free_port(), free_port(), free_port()
+    system = System(f"http://127.0.0.1:{ingress}", f"http://127.0.0.1:{admin}", f"127.0.0.1:{kafka_port}", data_dir)
+    ports = ["--ingress-port", str(ingress), "--admin-port", str(admin), "--kafka-port", str(kafka_port)]
+    started = system.run("up", "--detach", "--data-dir", str(data_dir), *ports, timeout=200)
+    if started.returncode != 0:
+        system.run("down", "--data-dir", str(data_dir))
+        pytest.fail(f"penstock up failed:\n{started.stdout}{started.stderr}")
+    yield system
+    system.run("down", "--data-dir", str(data_dir))
+
+
+@pytest.fixture
+def sink() -> Iterator[Callable[[], Sink]]:
+    """Makes subscribers: ``orders = sink()``."""
+    made: list[Sink] = []
+
+    def make() -> Sink:
+        made.append(Sink().start())
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()

@@ -1,0 +1,158 @@
+"""A subscriber for tests: a fast HTTP server in a thread that records what it gets and answers as it is told.
+
+sink.answer("/orders", status=503)              all further requests to /orders get a 503
+sink.answer("/orders", with_=my_function)       a function from Request to Answer decides each time
+sink.wait_for(10, path="/orders")               the requests, once there are ten
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httptools
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+    received: float  # time.time()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_seconds: float = 0.0
+
+
+Decide = Callable[[Request], Answer]
+
+
+class Sink:
+    """Listens on a free port of loopback from ``start`` to ``stop``."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.port = 0
+        self._answers: dict[str, Decide] = {}
+        self._changed = threading.Condition()
+        self._loop = asyncio.new_event_loop()
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="sink", daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> "Sink":
+        self._thread.start()
+        assert self._started.wait(10)
+        return self
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def answer(
+        self,
+        path: str,
+        status: int = 200,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        delay_seconds: float = 0.0,
+        with_: Decide | None = None,
+    ) -> None:
+        fixed = Answer(status, body, headers or {}, delay_seconds)
+        self._answers[path] = with_ or (lambda _: fixed)
+
+    def at(self, path: str) -> list[Request]:
+        """What came to this path so far."""
+        return [request for request in list(self.requests) if request.path == path]
+
+    def wait_for(self, count: int, path: str | None = None, timeout_seconds: float = 30.0) -> list[Request]:
+        """The requests, once there are at least this many; fails when they do not come in time."""
+
+        def found() -> list[Request]:
+            return list(self.requests) if path is None else self.at(path)
+
+        with self._changed:
+            self._changed.wait_for(lambda: len(found()) >= count, timeout_seconds)
+        assert len(found()) >= count, f"{len(found())} of {count} requests came to {path or 'the sink'}"
+        return found()
+
+    def take(self, request: Request) -> Answer:
+        with self._changed:
+            self.requests.append(request)
+            self._changed.notify_all()
+        decide = self._answers.get(request.path)
+        return decide(request) if decide else Answer()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(
+            self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=1024)
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        try:
+            self._loop.run_forever()
+        finally:
+            server.close()
+
+
+class _Connection(asyncio.Protocol):
+    """One keep-alive connection; requests on it are answered one after the other."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._parser: Any = httptools.HttpRequestParser(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._transport.close()
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers, self._body = b"", dict[str, str](), bytearray()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        if self._headers.get("expect", "").lower() == "100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        request = Request(
+            self._parser.get_method().decode(), self._url.decode(), self._headers, bytes(self._body), time.time()
+        )
+        answer = self._sink.take(request)
+        if answer.delay_seconds:
+            asyncio.get_running_loop().call_later(answer.delay_seconds, self._send, answer)
+        else:
+            self._send(answer)
+
+    def _send(self, answer: Answer) -> None:
+        if self._transport.is_closing():
+            return
+        lines = [f"HTTP/1.1 {answer.status} -", f"content-length: {len(answer.body)}"]
+        lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+        self._transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body)

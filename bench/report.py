@@ -10,7 +10,7 @@ from bench.latency import Latency
 from bench.model import Results, Run
 
 RESULTS_DIR = Path(__file__).parent / "results"
-WIDTH = 150
+WIDTH = 160
 GROUPS = (
     "receiver",
     "kafka",
@@ -144,7 +144,9 @@ def _name(run: Run) -> str:
 def _latency(latency: Latency) -> str:
     if not latency.count:
         return "–"
-    return " / ".join(f"{value:,.1f}" for value in (latency.p50, latency.p99, latency.p99_9))
+    return " / ".join(
+        f"{value:,.0f}" if value >= 100 else f"{value:.1f}" for value in (latency.p50, latency.p99, latency.p99_9)
+    )
 
 
 def _number(value: float | None) -> str:

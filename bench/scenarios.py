@@ -52,8 +52,9 @@ def consumer(bench: Bench) -> None:
     profile = bench.profile
     steady = [Offer(rate, profile.baseline_seconds) for rate in profile.rates]
     simple_consumer(bench, 1, [*steady, Offer(seconds=profile.full_seconds, events=profile.consumer_events_one)])
-    # A thousand events a second to ten subscribers is several times what this loop can do.
-    simple_consumer(bench, 10, [*steady[:1], Offer(seconds=profile.full_seconds, events=profile.consumer_events_ten)])
+    # A thousand events a second to ten subscribers is a multiple of what this loop can do.
+    bearable = [offer for offer in steady if offer.rate <= 200]
+    simple_consumer(bench, 10, [*bearable, Offer(seconds=profile.full_seconds, events=profile.consumer_events_ten)])
 
 
 def idle_trigger(bench: Bench) -> None:
@@ -70,7 +71,8 @@ def ten(bench: Bench) -> None:
 
 
 def idle_after(bench: Bench) -> None:
-    measure_idle(bench, "after the load")
+    if not bench.results.quick:
+        measure_idle(bench, "after the load")
 
 
 def through_penstock(bench: Bench, triggers: int, full_events: int) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 
 from rich.console import Console
+from rich.markup import escape
 
 from bench import machine, report
 from bench.children import ChildFailed, Sink
@@ -58,9 +59,9 @@ def _run(arguments: argparse.Namespace, results: Results, progress: Console) -> 
         progress.print("[yellow]interrupted; everything is stopped[/]")
         return 130
     except (SystemFailed, ChildFailed, PenstockError, OSError) as error:
-        progress.print(f"[red]failed:[/] {error}", markup=True, highlight=False)
+        progress.print("[red]failed:[/] " + escape(str(error)), highlight=False, soft_wrap=True)
         for note in getattr(error, "__notes__", []):
-            progress.print(note, markup=False, highlight=False)
+            progress.print(note, markup=False, highlight=False, soft_wrap=True)
         return 1
     finally:
         results.seconds = round(time.monotonic() - began, 1)

@@ -93,13 +93,13 @@ class Child:
     def _gather_errors(self) -> None:
         with _pipe(self.process.stderr) as stderr:
             for line in stderr:
-                self._errors = [*self._errors[-19:], line]
+                self._errors = [*self._errors[-9:], line]
 
     def _failed(self, what: str) -> ChildFailed:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(2.0)
         self._reader.join(1.0)
-        said = b"".join(self._errors).decode(errors="replace").strip()
+        said = b"".join(self._errors[-2:]).decode(errors="replace").strip()  # a traceback ends with the reason
         return ChildFailed(
             f"bench.{self.module}: {what}, exit code {self.process.poll()}" + (f"\n{said}" if said else "")
         )

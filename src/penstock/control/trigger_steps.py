@@ -3,10 +3,12 @@
 Called by the loop in ``reconcile.py``. The order of the steps is explained in ``triggers.py``.
 """
 
+from dataclasses import replace
+
 from penstock.control import names, triggers
 from penstock.control.broker_steps import waited_long_enough
 from penstock.control.conditions import unknown
-from penstock.control.kinds import BROKER, Resource, condition, key_of, name_of, namespace_of, noted, spec_of, uid_of
+from penstock.control.kinds import BROKER, Resource, key_of, name_of, namespace_of, noted, spec_of, uid_of
 from penstock.control.triggers import Start, Topic, TriggerPlan
 from penstock.control.world import World
 from penstock.kafka import groups_read, topics
@@ -18,8 +20,13 @@ def reconcile(world: World, trigger: Resource) -> bool:
     if plan.topic is None:
         start = triggers.decided_start_before_topic(trigger, _broker(world, trigger))
     else:
-        start = _decide_start(world, trigger, plan, plan.topic)
-        _write_start(world, trigger, plan.topic, start)
+        start = _choose_start(world, trigger, plan.topic)
+        if start != triggers.decided_start(trigger, plan.topic):
+            stored = _store_decision(world, trigger, plan, start)
+            if stored is None:
+                return True  # deleted meanwhile
+            trigger = stored
+        start = _write_start(world, trigger, plan.topic, start)
     if plan.subscription is not None:
         world.contract.set(key_of(trigger), triggers.agreement(trigger, plan.subscription))
     else:
@@ -30,29 +37,29 @@ def reconcile(world: World, trigger: Resource) -> bool:
     return all(each.status == "True" for each in (*plan.conditions, subscribed))
 
 
-def _decide_start(world: World, trigger: Resource, plan: TriggerPlan, topic: Topic) -> Start:
-    """Decided once and stored before anything else is done, so that a restart does not decide anew."""
+def _choose_start(world: World, trigger: Resource, topic: Topic) -> Start:
     decided = triggers.decided_start(trigger, topic)
-    if decided is not None and len(decided.positions) >= topic.partitions:
-        return decided
     if decided is not None:
-        start = decided.covering(topic.partitions)
-    else:
-        broker = _broker(world, trigger)
-        from_earliest = broker is not None and triggers.starts_at_earliest(trigger, broker)
-        read = topics.earliest_offsets if from_earliest else topics.latest_offsets
-        start = Start(topic.topic_id, read(world.admin, topic.name, topic.partitions))
+        return decided.covering(topic.partitions)
+    broker = _broker(world, trigger)
+    from_earliest = broker is not None and triggers.starts_at_earliest(trigger, broker)
+    read = topics.earliest_offsets if from_earliest else topics.latest_offsets
+    return Start(topic.topic_id, read(world.admin, topic.name, topic.partitions))
+
+
+def _store_decision(world: World, trigger: Resource, plan: TriggerPlan, start: Start) -> Resource | None:
+    """Before anything acts on it, so that a restart does not decide anew."""
     pending = unknown("SubscriptionReady", "StartDecided", "its start positions are being written")
-    world.store.write_status(trigger, triggers.status(trigger, plan, start, pending, world.clock()))
-    return start
+    return world.store.write_status(trigger, triggers.status(trigger, plan, start, pending, world.clock()))
 
 
-def _write_start(world: World, trigger: Resource, topic: Topic, start: Start) -> None:
+def _write_start(world: World, trigger: Resource, topic: Topic, start: Start) -> Start:
     """The ledger keeps what it has. It is not asked again once a stored status says that this start is in it."""
-    written = condition(trigger, "SubscriptionReady")["status"] == "True"
-    if not (written and triggers.decided_start(trigger, topic) == start):
-        positions = dict(start.positions)
-        world.ledger.write_start_positions(world.connection, uid_of(trigger), topic.name, topic.topic_id, positions)
+    if start.written:
+        return start
+    positions = dict(start.positions)
+    world.ledger.write_start_positions(world.connection, uid_of(trigger), topic.name, topic.topic_id, positions)
+    return replace(start, written=True)
 
 
 def _broker(world: World, trigger: Resource) -> Resource | None:

@@ -58,9 +58,12 @@ class Start:
 
     topic_id: str
     positions: Mapping[int, int]
+    written: bool = False  # whether the ledger has it
 
     def covering(self, partitions: int) -> "Start":
         """With partitions that came later, which a subscription sees from their first event on."""
+        if set(self.positions) >= set(range(partitions)):
+            return self
         return Start(self.topic_id, {p: self.positions.get(p, 0) for p in range(partitions)})
 
 
@@ -166,7 +169,8 @@ def _noted_start(trigger: Resource) -> Start | None:
     if not text:
         return None
     stored = json.loads(text)
-    return Start(stored["topicId"], {int(p): offset for p, offset in stored["positions"].items()})
+    positions = {int(p): offset for p, offset in stored["positions"].items()}
+    return Start(stored["topicId"], positions, stored.get("written", False))
 
 
 def decided_start_before_topic(trigger: Resource, broker: Resource | None) -> Start | None:
@@ -206,7 +210,8 @@ def status(
     before = status_of(trigger)
     notes = dict(noted(trigger))
     if start is not None:
-        stored = {"topicId": start.topic_id, "positions": {str(p): o for p, o in sorted(start.positions.items())}}
+        positions = {str(p): offset for p, offset in sorted(start.positions.items())}
+        stored = {"topicId": start.topic_id, "positions": positions, "written": start.written}
         notes[names.NOTED_START] = json.dumps(stored, separators=(",", ":"))
     shaped: dict[str, Any] = {
         "observedGeneration": generation_of(trigger),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.control import validate_delivery
-from penstock.control.kinds import BROKER, BY_NAME, CONFIG_MAP, LATER, TRIGGER, Resource, nearest
+from penstock.control.kinds import BROKER, BY_NAME, CONFIG_MAP, TRIGGER, Resource
 from penstock.control.names import (
     BROKER_CLASS,
     BROKER_CLASSES,
@@ -21,6 +21,7 @@ from penstock.control.names import (
     broker_topic,
 )
 from penstock.control.validate_delivery import is_map, unknown_fields
+from penstock.control.validate_kind import kind_problems, shown
 from penstock.filter.check import Problem, attributes_problems
 from penstock.filter.check import problems as filter_problems
 
@@ -58,9 +59,7 @@ _TOP = {
 
 def problems(resource: Any, old: Resource | None = None) -> list[Problem]:
     """Everything that is wrong with it, as it stands and as a change of ``old``."""
-    if not isinstance(resource, Mapping):
-        return [Problem("", "must be an object with apiVersion, kind and metadata")]
-    found = _kind_problems(resource)
+    found = kind_problems(resource)
     if found:
         return found  # without a kind there is nothing to compare the rest with
     kind = BY_NAME[resource["kind"]]
@@ -75,22 +74,6 @@ def problems(resource: Any, old: Resource | None = None) -> list[Problem]:
     if old is not None and not found:
         found += _immutability_problems(resource, old)
     return found
-
-
-def _kind_problems(resource: Mapping[str, Any]) -> list[Problem]:
-    kind, api_version = resource.get("kind"), resource.get("apiVersion")
-    if not isinstance(kind, str):
-        return [Problem("kind", "is missing" if kind is None else "must be text")]
-    if kind in LATER:
-        return [Problem("kind", f"{kind} is not served by this version; served are {', '.join(BY_NAME)}")]
-    if kind not in BY_NAME:
-        near = nearest(kind, BY_NAME)
-        advice = f"did you mean {near}?" if near else f"known are {', '.join(BY_NAME)}"
-        return [Problem("kind", f'unknown kind "{kind}"; {advice}')]
-    expected = BY_NAME[kind].api_version
-    if api_version != expected:
-        return [Problem("apiVersion", f'must be "{expected}" for a {kind}, not {_shown(api_version)}')]
-    return []
 
 
 def _metadata_problems(metadata: Any) -> list[Problem]:
@@ -164,9 +147,9 @@ def _config_reference_problems(config: Any) -> list[Problem]:
         return [Problem("spec.config", "must be an object that names a ConfigMap")]
     found = unknown_fields(config, ("apiVersion", "kind", "name", "namespace", "group", "address"), "spec.config")
     if config.get("kind") != CONFIG_MAP.name:
-        found.append(Problem("spec.config.kind", f"must be ConfigMap, not {_shown(config.get('kind'))}"))
+        found.append(Problem("spec.config.kind", f"must be ConfigMap, not {shown(config.get('kind'))}"))
     if config.get("apiVersion") not in (None, "v1"):
-        found.append(Problem("spec.config.apiVersion", f"must be v1, not {_shown(config['apiVersion'])}"))
+        found.append(Problem("spec.config.apiVersion", f"must be v1, not {shown(config['apiVersion'])}"))
     found += _name_problems(config.get("name"), "spec.config.name", _SUBDOMAIN, LONGEST_NAME)
     if config.get("namespace") is not None:
         found += _name_problems(config["namespace"], "spec.config.namespace", _LABEL, LONGEST_LABEL)
@@ -221,12 +204,8 @@ def _broker_immutability_problems(resource: Mapping[str, Any], old: Resource) ->
     topic, topic_before = _annotations(resource).get(EXTERNAL_TOPIC), _annotations(old).get(EXTERNAL_TOPIC)
     if topic != topic_before:
         where = f"metadata.annotations[{EXTERNAL_TOPIC}]"
-        found.append(Problem(where, f"is immutable: it is {_shown(topic_before)}, cannot become {_shown(topic)}"))
+        found.append(Problem(where, f"is immutable: it is {shown(topic_before)}, cannot become {shown(topic)}"))
     config, config_before = (resource.get("spec") or {}).get("config"), (old.get("spec") or {}).get("config")
     if config != config_before:
         found.append(Problem("spec.config", "is immutable: change the ConfigMap itself, or delete the broker first"))
     return found
-
-
-def _shown(value: Any) -> str:
-    return "missing" if value is None else f'"{value}"'

@@ -1,0 +1,121 @@
+"""The command line's way to the admin API: one keep-alive connection, errors as ours.
+
+In: the server's URL. Out: JSON. Used by every command that needs a running system.
+"""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.control.kinds import Kind, Resource
+from penstock.errors import Misconfigured, PenstockError, Rejected, Unavailable
+
+TIMEOUT_SECONDS = 30.0
+
+
+class NotFound(Rejected):
+    """The server knows no such thing."""
+
+
+class Client:
+    def __init__(self, server: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        parts = urlsplit(server if "://" in server else f"http://{server}")
+        if parts.scheme != "http" or not parts.hostname:
+            raise Misconfigured(f"the server's address {server} is not an http URL", hint="http://127.0.0.1:8090")
+        self.server = f"http://{parts.netloc}"
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_seconds)
+
+    def get(self, path: str) -> Any:
+        return self._call("GET", path)[0]
+
+    def listing(self, kind: Kind, namespace: str | None) -> list[Resource]:
+        return list(self.get(_collection(kind, namespace))["items"])
+
+    def one(self, kind: Kind, namespace: str, name: str) -> Resource:
+        return dict(self.get(f"{_collection(kind, namespace)}/{name}"))
+
+    def apply(self, kind: Kind, resource: Resource) -> tuple[Resource, str]:
+        """The stored object, and created, configured or unchanged."""
+        namespace = resource["metadata"]["namespace"]
+        stored, headers = self._call("POST", _collection(kind, namespace), resource)
+        return stored, headers.get("penstock-verdict", "configured")
+
+    def delete(self, kind: Kind, namespace: str, name: str) -> Resource:
+        return dict(self._call("DELETE", f"{_collection(kind, namespace)}/{name}")[0])
+
+    def lag(self, namespace: str, name: str) -> dict[str, Any]:
+        return dict(self.get(f"/api/penstock/lag/{namespace}/{name}"))
+
+    def watch(self, kind: Kind, namespace: str | None) -> Iterator[dict[str, Any]]:
+        """Changes as they come, the present objects first; ends when the server does."""
+        parts = urlsplit(self.server)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80)
+        try:
+            connection.request("GET", _collection(kind, namespace) + "?watch=1")
+            response = connection.getresponse()
+            if response.status != http.client.OK:
+                raise _explained(response.status, response.read())
+            for line in response:
+                yield json.loads(line)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+
+    def _call(self, method: str, path: str, body: Any = None) -> tuple[Any, dict[str, str]]:
+        try:
+            status, headers, raw = self._exchange(method, path, body)
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise self._unreachable(error) from error
+        if status >= http.client.BAD_REQUEST:
+            raise _explained(status, raw)
+        try:
+            return json.loads(raw), headers
+        except ValueError:
+            what = f"{self.server} answered, but not as Penstock's admin API does"
+            raise Misconfigured(what, hint="--server or PENSTOCK_SERVER names the right address") from None
+
+    def _exchange(self, method: str, path: str, body: Any) -> tuple[int, dict[str, str], bytes]:
+        payload = None if body is None else json.dumps(body).encode()
+        try:
+            self._connection.request(method, path, payload, {"Content-Type": "application/json"})
+            response = self._connection.getresponse()
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+            # The server may close an idle connection at any time. Every call here can be repeated.
+            self._connection.close()
+            self._connection.request(method, path, payload, {"Content-Type": "application/json"})
+            response = self._connection.getresponse()
+        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
+
+    def _unreachable(self, error: Exception) -> Unavailable:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or repr(error)
+        return Unavailable(
+            f"the server at {self.server} cannot be reached\n{why}",
+            hint="`penstock up` starts one; --server or PENSTOCK_SERVER names another",
+        )
+
+
+def _collection(kind: Kind, namespace: str | None) -> str:
+    inside = f"/namespaces/{namespace}" if namespace else ""
+    return f"{kind.collection_path}{inside}/{kind.plural}"
+
+
+def _explained(status: int, raw: bytes) -> PenstockError:
+    """The server's refusal with its reasons, one line each."""
+    try:
+        answer = json.loads(raw)
+        message, hint = str(answer["error"]), answer.get("hint")
+        lines = [
+            f"{p['field']}: {p['message']}" if p["field"] else p["message"] for p in answer.get("problems") or []
+        ]
+    except (ValueError, KeyError, TypeError):
+        message, hint, lines = f"the server answered {status}: {raw[:200].decode(errors='replace')}", None, []
+    text = "\n".join([message, *lines])
+    if status == http.client.NOT_FOUND:
+        return NotFound(text, hint=hint)
+    if status >= http.client.INTERNAL_SERVER_ERROR:
+        return Unavailable(text, hint=hint)
+    return Rejected(text, hint=hint)

@@ -1,0 +1,56 @@
+"""Shell completion of what is live: kinds, names, namespaces. Never an error, never slow."""
+
+import os
+
+import typer
+
+
+def kinds(incomplete: str) -> list[str]:
+    from penstock.control.kinds import KINDS
+
+    return [kind.plural for kind in KINDS if kind.plural.startswith(incomplete)]
+
+
+def targets(context: typer.Context, incomplete: str) -> list[str]:
+    """``KIND/NAME``."""
+    from penstock.control.kinds import BROKER, TRIGGER
+
+    offered = []
+    for kind in (BROKER, TRIGGER):
+        word = kind.name.lower()
+        offered += [f"{word}/{name}" for name in _names(word, context)]
+    return [each for each in offered if each.startswith(incomplete)]
+
+
+def names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the kind that was typed before."""
+    word = context.params.get("kind") or ""
+    return [name for name in _names(word, context) if name.startswith(incomplete)]
+
+
+def namespaces(context: typer.Context, incomplete: str) -> list[str]:
+    from penstock.control.kinds import BROKER
+
+    try:
+        brokers = _client(context).listing(BROKER, None)
+    except Exception:
+        return []
+    return sorted({b["metadata"]["namespace"] for b in brokers if b["metadata"]["namespace"].startswith(incomplete)})
+
+
+def _names(word: str, context: typer.Context) -> list[str]:
+    from penstock.control.kinds import kind_of_word
+
+    try:
+        namespace = context.params.get("namespace") or "default"
+        listed = _client(context).listing(kind_of_word(word), namespace)
+    except Exception:  # a shell that completes must never see an error
+        return []
+    return [each["metadata"]["name"] for each in listed]
+
+
+def _client(context: typer.Context) -> "Client":  # type: ignore[name-defined]  # noqa: F821
+    from penstock.cli.client import Client
+
+    server = context.params.get("server") or os.environ.get("PENSTOCK_SERVER") or "http://127.0.0.1:8090"
+    return Client(server, timeout_seconds=1.0)

@@ -1,0 +1,111 @@
+"""The ``penstock`` command: the table of all commands, and how every one of them ends.
+
+Errors are at most three lines on stderr (what failed and why, ``hint:``); a traceback only with ``--debug``.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C; some commands have further ones of their own.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer._click.exceptions import ClickException  # typer has no public name for "wrong usage"
+
+from penstock import __version__
+from penstock.cli.lazy import Entry, app_of
+from penstock.errors import PenstockError
+
+SYSTEM, RESOURCES, EVENTS, PARTS = "The system", "Resources", "Events", "The parts alone"
+
+COMMANDS = (
+    Entry("up", "up:up", "Start everything here: Kafka, controller, receiver and dispatcher.", SYSTEM),
+    Entry("down", "down:down", "End what `up` started.", SYSTEM),
+    Entry("status", "status:status", "How the system and its parts are.", SYSTEM),
+    Entry("settings", "settings:settings", "The settings in force and where each came from.", SYSTEM),
+    Entry("fetch", "fetch:fetch", "Fetch what this machine lacks, so that nothing needs the network.", SYSTEM),
+    Entry("apply", "resources:apply", "Create or change resources from YAML.", RESOURCES),
+    Entry("get", "resources:get", "List resources, or show one.", RESOURCES),
+    Entry("describe", "resources:describe", "All about one resource, for reading.", RESOURCES),
+    Entry("delete", "resources:delete", "Delete resources.", RESOURCES),
+    Entry("wait", "resources:wait", "Wait until a resource is in a condition.", RESOURCES),
+    Entry("send", "send:send", "Send events to a broker or a URL.", EVENTS),
+    Entry("receiver", "receiver:receiver", "HTTP to Kafka.", PARTS),
+    Entry("dispatcher", "dispatcher:dispatcher", "Kafka to subscribers, with Spark.", PARTS),
+    Entry("controller", "controller:controller", "Resources, statuses and the admin API.", PARTS),
+)
+
+HELP = """CloudEvents in over HTTP, kept in Kafka, delivered to everybody who asked.
+
+[dim]$[/dim] penstock up --detach
+[dim]$[/dim] penstock apply -f broker.yaml
+[dim]$[/dim] penstock send broker/default --type order.created --source /shop
+"""
+
+app = app_of(COMMANDS, HELP)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and debug logs.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+    from penstock.telemetry import logs
+
+    is_part = any(entry.name == context.invoked_subcommand and entry.panel == PARTS for entry in COMMANDS)
+    logs.configure(os.environ.get("PENSTOCK_LOG_LEVEL", "INFO" if is_part else "WARNING"), debug=debug)
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """The entry point of the ``penstock`` command."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_exit_code(_debug_first(given)))
+
+
+def _debug_first(arguments: list[str]) -> list[str]:
+    """``--debug`` is understood wherever it stands."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    if "--debug" not in arguments[:end]:
+        return arguments
+    return ["--debug", *(argument for argument in arguments[:end] if argument != "--debug"), *arguments[end:]]
+
+
+def _exit_code(arguments: list[str]) -> int:
+    command: Any = typer.main.get_command(app)
+    try:
+        result = command.main(args=arguments, prog_name="penstock", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except ClickException as error:
+        error.show()
+        return error.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
+        return 1
+    except Exception as error:
+        if "--debug" in arguments[:1]:
+            raise
+        complain(error)
+        return 1
+
+
+def complain(error: Exception) -> None:
+    """An error on stderr, for a person: what failed and why, and what to do."""
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    label = "\x1b[1;31merror:\x1b[0m" if coloured else "error:"
+    if isinstance(error, PenstockError):
+        what, hint = error.message, error.hint
+    else:
+        what, hint = f"{type(error).__name__}: {error}", "this is a fault of Penstock; --debug shows where it is"
+    typer.echo(f"{label} {what}", err=True)
+    if hint:
+        typer.echo(f"hint: {hint}", err=True)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,58 @@
+"""``penstock status``: the whole system on one screen."""
+
+from typing import Any
+
+import typer
+
+from penstock.cli import options
+from penstock.cli.output import Column, coloured, say, show, show_json, show_table
+
+
+def status(
+    namespace: options.Namespace = "",
+    output: options.PlainOutput = "table",
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """Shows what runs, what is ready and what is waiting.
+
+    \b
+    penstock status
+    penstock status -n shop
+    penstock status -o json
+
+    Exits with 1 when a part of the system does not run.
+    """
+    from penstock.cli.client import Client
+    from penstock.control.kinds import BROKER, TRIGGER
+
+    options.checked(output, "table", "json")
+    client = Client(server)
+    system = client.get("/api/penstock/status")
+    brokers = client.listing(BROKER, namespace or None)
+    triggers = client.listing(TRIGGER, namespace or None)
+    if output == "json":
+        show_json({**system, "brokers": brokers, "triggers": triggers})
+    else:
+        _show(system, brokers, triggers)
+    if any(part["state"] != "running" for part in system["parts"]):
+        raise typer.Exit(1)
+
+
+def _show(system: dict[str, Any], brokers: list[Any], triggers: list[Any]) -> None:
+    from penstock.cli.columns import columns, row
+    from penstock.control.kinds import BROKER, TRIGGER
+
+    heads = [Column("PART"), Column("STATE"), Column("ADDRESS", 50), Column("REASON", 60, shorten=True)]
+    show_table(heads, [[p["name"], p["state"], p["address"], p["reason"]] for p in system["parts"]])
+    for kind, found in ((BROKER, brokers), (TRIGGER, triggers)):
+        if not found:
+            say(f"\nno {kind.plural} yet")
+            continue
+        show("\n" + coloured(kind.plural, "bold"))
+        shown = [c for c in columns(kind, wide=True, with_namespace=True) if c.heading not in ("TOPIC", "FILTER")]
+        show_table(shown, [row(kind, each, shown, system["lag"]) for each in found])
+    troubled = [query for query in system["queries"] if query["state"] in ("refused", "failed")]
+    if troubled:
+        show("\n" + coloured("queries that do not run", "bold"))
+        heads = [Column("TOPIC"), Column("STATE"), Column("REASON", 60, shorten=True)]
+        show_table(heads, [[q["topic"], q["state"], q["reason"]] for q in troubled])

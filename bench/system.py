@@ -103,10 +103,9 @@ class System:
     def apply(self, *resources: Mapping[str, Any]) -> None:
         """Applies them and waits until each is Ready."""
         self.command("apply", "-f", "-", stdin=yaml.safe_dump_all(resources))
-        for resource in resources:
-            name = f"{resource['kind'].lower()}/{resource['metadata']['name']}"
-            wait = ("wait", name, "--for=condition=Ready", f"--timeout={READY_SECONDS}s")
-            self.command(*wait, seconds=READY_SECONDS + 10.0)
+        names = [f"{resource['kind'].lower()}/{resource['metadata']['name']}" for resource in resources]
+        wait = ("wait", *names, "--for=condition=Ready", f"--timeout={READY_SECONDS}s")
+        self.command(*wait, seconds=READY_SECONDS + 10.0)
 
     def address(self, broker: str) -> str:
         found = json.loads(self.command("get", "broker", broker, "-o", "json"))

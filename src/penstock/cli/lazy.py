@@ -26,6 +26,7 @@ class Entry:
 
 
 def app_of(entries: Iterable[Entry], help_text: str) -> typer.Typer:
+    entries = tuple(entries)
     targets = {entry.name: entry.target for entry in entries}
 
     class LazyGroup(TyperGroup):
@@ -37,9 +38,15 @@ def app_of(entries: Iterable[Entry], help_text: str) -> typer.Typer:
                 command = load(name, targets[name])
             return name, command, rest
 
-    app = typer.Typer(cls=LazyGroup, help=help_text, no_args_is_help=True, rich_markup_mode="rich")
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            for panel in dict.fromkeys(entry.panel for entry in entries):
+                with formatter.section(panel):
+                    formatter.write_dl([(entry.name, entry.help) for entry in entries if entry.panel == panel])
+
+    # Plain help: drawing it with rich would take longer than all the rest of the command.
+    app = typer.Typer(cls=LazyGroup, help=help_text, no_args_is_help=True, rich_markup_mode=None)
     for entry in entries:
-        app.command(entry.name, help=entry.help, rich_help_panel=entry.panel)(_placeholder)
+        app.command(entry.name, help=entry.help)(_placeholder)
     return app
 
 
@@ -58,7 +65,7 @@ def load(name: str, target: str) -> Any:
     if isinstance(found, typer.Typer):
         command = typer.main.get_command(found)
     else:
-        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(name)(found)
         command = typer.main.get_command(alone)
     command.name = name

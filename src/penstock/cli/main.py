@@ -37,23 +37,29 @@ COMMANDS = (
 
 HELP = """CloudEvents in over HTTP, kept in Kafka, delivered to everybody who asked.
 
-[dim]$[/dim] penstock up --detach
-[dim]$[/dim] penstock apply -f broker.yaml
-[dim]$[/dim] penstock send broker/default --type order.created --source /shop
+\b
+penstock up --detach
+penstock apply -f broker.yaml
+penstock send broker/default --type order.created --source /shop
 """
 
 app = app_of(COMMANDS, HELP)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
 
 
 @app.callback()
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and debug logs.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and end.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and end.", is_eager=True, callback=_show_version)
+    ] = False,
 ) -> None:
-    if version:
-        typer.echo(__version__)
-        raise typer.Exit
     from penstock.telemetry import logs
 
     is_part = any(entry.name == context.invoked_subcommand and entry.panel == PARTS for entry in COMMANDS)

@@ -1,0 +1,102 @@
+"""Which parts ``penstock up`` runs, in which order they start and end, and how each is known to be ready."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.child import RUN_VARIABLE, Command
+from penstock.cli.up_settings import UpSettings, environment_of_parts
+from penstock.errors import Misconfigured
+from penstock.kafka import java
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.embedded import STOP_PATIENCE_SECONDS, EmbeddedKafka
+from penstock.ports import reachable_host, require_free
+from penstock.supervisor.part import Part, answers_ready, says_ready
+from penstock.supervisor.rundir import RunDirectory
+
+KAFKA_FIRST, THEN_THE_REST = 0, 1
+
+# The order of the end: take no more events in, deliver no more, control no more, store no more.
+RECEIVER_ENDS, DISPATCHER_ENDS, CONTROLLER_ENDS, KAFKA_ENDS = range(4)
+
+
+def check(settings: UpSettings) -> None:
+    """Refuses what cannot work before anything is started."""
+    if settings.mode not in ("live", "batch"):
+        raise Misconfigured(f'--mode "{settings.mode}" is neither live nor batch', hint="--mode live")
+    wanted = {"--ingress-port": [settings.ingress_port], "--admin-port": [settings.admin_port]}
+    if not settings.bootstrap_servers:
+        wanted["--kafka-port"] = list(settings.cluster.ports)
+    seen: dict[int, str] = {}
+    for flag, ports in wanted.items():
+        for port in ports:
+            if port in seen:
+                raise Misconfigured(f"{seen[port]} and {flag} are both {port}", hint=f"give {flag} another port")
+            seen[port] = flag
+            require_free(settings.host, port, flag)
+    if settings.bootstrap_servers:
+        KafkaConnection(settings.bootstrap_servers).check(timeout_seconds=10.0)
+
+
+def parts(settings: UpSettings, run_id: str) -> list[Part]:
+    """All parts; prepares the embedded Kafka's folders."""
+    environment = {**environment_of_parts(settings, java.java_home()), RUN_VARIABLE: run_id}
+    kafka = [] if settings.bootstrap_servers else _kafka(settings, environment)
+    return [*kafka, *_ours(settings, environment)]
+
+
+def _kafka(settings: UpSettings, environment: Mapping[str, str]) -> list[Part]:
+    cluster = EmbeddedKafka(settings.cluster)
+    cluster.prepare()
+    return [
+        Part(
+            command=replace(cluster.command(node), environment=environment),
+            is_ready=lambda _, node=node: cluster.answers(node),  # type: ignore[misc]
+            log=cluster.log(node),
+            start_rank=KAFKA_FIRST,
+            stop_rank=KAFKA_ENDS,
+            patience_seconds=STOP_PATIENCE_SECONDS,
+        )
+        for node in cluster.nodes
+    ]
+
+
+def _ours(settings: UpSettings, environment: Mapping[str, str]) -> list[Part]:
+    directory = RunDirectory(settings.data_path)
+    host = reachable_host(settings.host)
+    ready_file = directory.run / "dispatcher.ready"
+
+    def command(name: str) -> Command:
+        return Command(
+            name=name,
+            arguments=[sys.executable, "-m", "penstock.cli.main", name],
+            output=directory.logs / f"{name}.log",
+            environment=environment,
+        )
+
+    return [
+        Part(
+            command=command("controller"),
+            is_ready=lambda _: answers_ready(host, settings.admin_port),
+            log=directory.logs / "controller.log",
+            start_rank=THEN_THE_REST,
+            stop_rank=CONTROLLER_ENDS,
+        ),
+        Part(
+            command=command("receiver"),
+            is_ready=lambda _: answers_ready(host, settings.ingress_port),
+            log=directory.logs / "receiver.log",
+            start_rank=THEN_THE_REST,
+            stop_rank=RECEIVER_ENDS,
+            patience_seconds=30.0,  # it drains: what it accepted is answered first
+        ),
+        Part(
+            command=command("dispatcher"),
+            is_ready=lambda pid: says_ready(ready_file, pid),
+            log=directory.logs / "dispatcher.log",
+            start_rank=THEN_THE_REST,
+            stop_rank=DISPATCHER_ENDS,
+            patience_seconds=30.0,  # it waits for what is in flight and writes its ledger
+            ready_file=ready_file,
+        ),
+    ]

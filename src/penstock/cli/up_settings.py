@@ -1,0 +1,67 @@
+"""The settings of ``penstock up``, and how they are handed on to the parts."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.kafka.server_files import ClusterSpec
+from penstock.settings import setting
+
+
+@dataclass(frozen=True)
+class UpSettings:
+    data_dir: str = setting(".penstock", "where data, logs and what runs are kept")
+    host: str = setting("127.0.0.1", "the address that everything listens on")
+    ingress_port: int = setting(8080, "the port on which the receiver takes events")
+    admin_port: int = setting(8090, "the port of the admin API and the dashboard")
+    kafka_port: int = setting(9092, "the port of the embedded Kafka; further brokers take the next ones")
+    kafka_brokers: int = setting(1, "brokers of the embedded Kafka, 1 to 3")
+    bootstrap_servers: str | None = setting(None, "a Kafka cluster of your own, instead of the embedded one")
+    master: str = setting("local[*]", "Spark master")
+    mode: str = setting("live", "live: milliseconds; batch: micro-batches, throughput first")
+    default_partitions: int = setting(4, "partitions of a new broker's topic; each costs a worker")
+    receiver_processes: int = setting(1, "processes that take events")
+
+    @property
+    def data_path(self) -> Path:
+        return Path(self.data_dir).expanduser().absolute()
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        """The embedded cluster, if there is to be one."""
+        return ClusterSpec(self.data_path, self.host, self.kafka_port, self.kafka_brokers, self.default_partitions)
+
+    @property
+    def kafka_address(self) -> str:
+        return self.bootstrap_servers or self.cluster.bootstrap_servers
+
+    @property
+    def copies(self) -> int:
+        """How many copies new topics get; for a cluster of your own the environment can say more."""
+        return 1 if self.bootstrap_servers else self.cluster.replication_factor
+
+
+def environment_of_parts(settings: UpSettings, java_home: Path) -> Mapping[str, str]:
+    """What every part gets, as variables."""
+    copies = str(settings.copies)
+    return {
+        "PENSTOCK_DATA_DIR": str(settings.data_path),
+        "PENSTOCK_HOST": settings.host,
+        "PENSTOCK_INGRESS_PORT": str(settings.ingress_port),
+        "PENSTOCK_ADMIN_PORT": str(settings.admin_port),
+        "PENSTOCK_BOOTSTRAP_SERVERS": settings.kafka_address,
+        "PENSTOCK_MASTER": settings.master,
+        "PENSTOCK_MODE": settings.mode,
+        "PENSTOCK_DEFAULT_PARTITIONS": str(settings.default_partitions),
+        "PENSTOCK_DEFAULT_REPLICATION_FACTOR": os.environ.get("PENSTOCK_DEFAULT_REPLICATION_FACTOR", copies),
+        "PENSTOCK_CORE_REPLICATION_FACTOR": os.environ.get("PENSTOCK_CORE_REPLICATION_FACTOR", copies),
+        "PENSTOCK_RECEIVER_PROCESSES": str(settings.receiver_processes),
+        "JAVA_HOME": str(java_home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # Spark listens where everything else does; without this it takes whatever the host name resolves to.
+        "SPARK_LOCAL_IP": settings.host if settings.host not in ("0.0.0.0", "::") else "127.0.0.1",
+        "PYTHONUNBUFFERED": "1",
+    }

@@ -69,7 +69,8 @@ def text(described: Described) -> str:
     if described.lag and described.lag.get("partitions"):
         lines += ["", "Positions:", *_indented(_position_table(described.lag["partitions"]))]
     if resource["kind"] in (BROKER.name, TRIGGER.name):
-        lines += ["", "Problems:", *(f"  {each}" for each in described.problems or ("none",))]
+        nothing = "none" if conditions else "not looked at yet"
+        lines += ["", "Problems:", *(f"  {each}" for each in described.problems or (nothing,))]
     return "\n".join(lines)
 
 

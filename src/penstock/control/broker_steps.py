@@ -12,11 +12,13 @@ from penstock.control.kinds import (
     TRIGGER,
     Resource,
     annotations_of,
+    condition,
     key_of,
     name_of,
     namespace_of,
     noted,
     spec_of,
+    status_of,
     uid_of,
 )
 from penstock.control.world import World
@@ -39,7 +41,7 @@ def _find(world: World, broker: Resource) -> brokers.BrokerFindings:
     try:
         config = _configure(world, broker)
     except Misconfigured as error:
-        return brokers.BrokerFindings((false("ConfigParsed", "ConfigInvalid", error.message), *_unknown_from(1)))
+        return _as_before(broker, false("ConfigParsed", "ConfigInvalid", error.message))
     try:
         topic = _ensure_topic(world, config)
     except Misconfigured as error:
@@ -66,6 +68,20 @@ def _unknown_from(index: int) -> tuple[Condition, ...]:
     """The aspects that cannot be known while an earlier one is not true."""
     waits_for = _IN_ORDER[index - 1]
     return tuple(unknown(each, "Waiting", f"waits for {waits_for}") for each in _IN_ORDER[index:])
+
+
+def _as_before(broker: Resource, parsed: Condition) -> brokers.BrokerFindings:
+    """A broker that has its topic goes on with it, whatever became of its ConfigMap."""
+    if names.NOTED_TOPIC_ID not in noted(broker):
+        return brokers.BrokerFindings((parsed, *_unknown_from(1)))
+    before = [condition(broker, each) for each in _IN_ORDER[1:]]
+    kept = (Condition(c["type"], c["status"], c.get("reason", ""), c.get("message", "")) for c in before)
+    status = status_of(broker)
+    return brokers.BrokerFindings(
+        conditions=(parsed, *kept),
+        address=(status.get("address") or {}).get("url"),
+        dead_letter_uri=status.get("deadLetterSinkUri"),
+    )
 
 
 def _configure(world: World, broker: Resource) -> brokers.BrokerConfig:

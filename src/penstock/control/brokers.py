@@ -146,8 +146,6 @@ def status(broker: Resource, findings: BrokerFindings, now: datetime) -> dict[st
     notes = dict(noted(broker))
     if findings.config is not None:
         notes = {**findings.config.remembered, names.NOTED_TOPIC: findings.config.topic.name}
-        kept = (names.NOTED_TOPIC_ID, names.NOTED_PARTITIONS)
-        notes |= {k: v for k, v in noted(broker).items() if k in kept and findings.topic is None}
     if findings.topic is not None:
         notes[names.NOTED_TOPIC_ID] = findings.topic.topic_id
         notes[names.NOTED_PARTITIONS] = str(findings.topic.partitions)

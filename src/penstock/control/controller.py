@@ -6,6 +6,7 @@ the admin port answers (not ready, and why) while Kafka is still away.
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from penstock.contract.model import CLAIMS_TOPIC, CONTRACT_TOPIC, LEDGER_TOPIC, REPORT_TOPIC, RESOURCES_TOPIC
 from penstock.control.agreements import Contract
@@ -62,7 +63,7 @@ class Controller:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(timeout=5.0)
+        self._thread.join(timeout=2.0)
         if self._reconciler is not None:
             self._reconciler.stop()
         if self._world is not None:
@@ -94,13 +95,16 @@ class Controller:
         )
         self.waiting_for = "reading what is stored"
         store, contract = KafkaStore(connection), Contract(connection)
-        store.load()
-        contract.load()
         reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)
-        world = World(
-            settings, connection, admin, store, contract, reports, Receiver(settings.probe_url), self._ledger
-        )
-        reports.start()
+        try:
+            with ThreadPoolExecutor() as side_by_side:
+                for done in [side_by_side.submit(read) for read in (store.load, contract.load, reports.start)]:
+                    done.result()
+        except BaseException:
+            reports.stop()  # the next try makes another
+            raise
+        receiver = Receiver(settings.probe_url)
+        world = World(settings, connection, admin, store, contract, reports, receiver, self._ledger)
         store.listen(self._on_change)
         self._world = world
         self._reconciler = Reconciler(world, Work())

@@ -91,7 +91,7 @@ class Reconciler:
         self._stopping.set()
         self._work.wake()
         if self._thread.is_alive():
-            self._thread.join(timeout=10.0)
+            self._thread.join(timeout=3.0)  # each step may be its last anyway
 
     def on_change(self, _event: str, resource: Resource) -> None:
         """What a change of one resource makes worth looking at."""

@@ -5,9 +5,11 @@ Called by ``penstock controller``.
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -29,6 +31,13 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, watchers: Watchers) -> None:
         super().__init__(config)
         self._watchers = watchers
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM is how we are meant to end: with 0, where uvicorn would raise the signal once more."""
+        if sig == signal.SIGTERM:
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._watchers.close()

@@ -65,7 +65,7 @@ class KafkaStore:
     ) -> None:
         self._records = Records(connection, RESOURCES_TOPIC)
         self._clock = clock
-        self._objects: dict[str, Resource] = {}
+        self._objects: dict[str, Resource] = {}  # replaced, never altered: readers need no lock and never wait
         self._version = 0
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
@@ -82,11 +82,9 @@ class KafkaStore:
         return self._objects.get(f"{kind}/{namespace}/{name}")
 
     def list(self, kind: str | None = None, namespace: str | None = None) -> list[Resource]:
-        with self._lock:
-            everything = sorted(self._objects.items())
         return [
             each
-            for _, each in everything
+            for _, each in sorted(self._objects.items())
             if (kind is None or each["kind"] == kind) and (namespace is None or namespace_of(each) == namespace)
         ]
 
@@ -101,7 +99,7 @@ class KafkaStore:
             old = self.get(applied["kind"], metadata.get("namespace") or "default", metadata["name"])
             if old is not None and is_being_deleted(old):
                 raise Conflict(f"{what} is still being deleted", hint="apply it again in a moment")
-            problems = validate.problems(applied, old)
+            problems = validate.problems(applied, old) + validate.collisions(applied, self.list(applied["kind"]))
             if problems:
                 raise Invalid(what, problems)
             stamp = Stamp(self._clock(), self._version + 1, lambda: str(uuid.uuid4()))
@@ -135,7 +133,7 @@ class KafkaStore:
             now = self._objects.get(key_of(resource))
             if now is not None and now["metadata"]["uid"] == resource["metadata"]["uid"]:
                 self._records.put(key_of(resource), None)
-                del self._objects[key_of(resource)]
+                self._objects = {key: each for key, each in self._objects.items() if key != key_of(resource)}
                 self._tell("DELETED", now)
 
     def listen(self, listener: Listener) -> None:
@@ -147,7 +145,7 @@ class KafkaStore:
     def _write(self, resource: Resource, event: str) -> Resource:
         self._records.put(key_of(resource), json.dumps(resource, separators=(",", ":")).encode())
         self._version = int(resource["metadata"]["resourceVersion"])
-        self._objects[key_of(resource)] = resource
+        self._objects = {**self._objects, key_of(resource): resource}
         self._tell(event, resource)
         return resource
 

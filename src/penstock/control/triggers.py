@@ -108,9 +108,9 @@ def filters_of(spec: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def topic_of(broker: Resource) -> Topic | None:
-    """The broker's topic as reconciling noted it; None while it is missing."""
+    """The broker's topic as reconciling noted it; None while there is none."""
     notes = noted(broker)
-    if condition(broker, "TopicReady")["status"] != "True" or names.NOTED_TOPIC_ID not in notes:
+    if names.NOTED_TOPIC_ID not in notes:
         return None
     return Topic(notes[names.NOTED_TOPIC], notes[names.NOTED_TOPIC_ID], int(notes[names.NOTED_PARTITIONS]))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.control import validate_delivery
-from penstock.control.kinds import BROKER, BY_NAME, CONFIG_MAP, TRIGGER, Resource
+from penstock.control.kinds import BROKER, BY_NAME, CONFIG_MAP, TRIGGER, Resource, name_of, namespace_of
 from penstock.control.names import (
     BROKER_CLASS,
     BROKER_CLASSES,
@@ -19,6 +19,7 @@ from penstock.control.names import (
     START,
     STARTS,
     broker_topic,
+    trigger_group,
 )
 from penstock.control.validate_delivery import is_map, unknown_fields
 from penstock.control.validate_kind import kind_problems, shown
@@ -74,6 +75,20 @@ def problems(resource: Any, old: Resource | None = None) -> list[Problem]:
     if old is not None and not found:
         found += _immutability_problems(resource, old)
     return found
+
+
+def collisions(resource: Mapping[str, Any], others: list[Resource]) -> list[Problem]:
+    """Names that differ but come to the same topic or group, as ``a-b``/``c`` and ``a``/``b-c`` do."""
+    name_of_kind = {BROKER.name: ("topic", broker_topic), TRIGGER.name: ("consumer group", trigger_group)}
+    if resource["kind"] not in name_of_kind:
+        return []
+    what, named = name_of_kind[resource["kind"]]
+    own = (str(resource["metadata"].get("namespace") or "default"), str(resource["metadata"]["name"]))
+    for other in others:
+        at = (namespace_of(other), name_of(other))
+        if at != own and named(*at) == named(*own):
+            return [Problem("metadata.name", f"{'/'.join(at)} already has the {what} {named(*own)}; choose another")]
+    return []
 
 
 def _metadata_problems(metadata: Any) -> list[Problem]:

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C; some commands have furt
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from typer._click.exceptions import ClickException  # typer has no public name for "wrong usage"
 
 from penstock import __version__
+from penstock.child import RUN_VARIABLE
 from penstock.cli.lazy import Entry, app_of
 from penstock.errors import PenstockError
 
@@ -96,6 +98,8 @@ def _exit_code(arguments: list[str]) -> int:
     except Exception as error:
         if "--debug" in arguments[:1]:
             raise
+        if RUN_VARIABLE in os.environ and not isinstance(error, PenstockError):
+            traceback.print_exc()  # into the log of a part, where somebody will look for it
         complain(error)
         return 1
 

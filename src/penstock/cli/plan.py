@@ -35,7 +35,7 @@ def check(settings: UpSettings) -> None:
             seen[port] = flag
             require_free(settings.host, port, flag)
     if settings.bootstrap_servers:
-        KafkaConnection(settings.bootstrap_servers).check(timeout_seconds=10.0)
+        KafkaConnection(settings.bootstrap_servers).check(timeout_seconds=5.0)
 
 
 def parts(settings: UpSettings, run_id: str) -> list[Part]:
@@ -66,10 +66,10 @@ def _ours(settings: UpSettings, environment: Mapping[str, str]) -> list[Part]:
     host = reachable_host(settings.host)
     ready_file = directory.run / "dispatcher.ready"
 
-    def command(name: str) -> Command:
+    def command(name: str, *flags: str) -> Command:
         return Command(
             name=name,
-            arguments=[sys.executable, "-m", "penstock.cli.main", name],
+            arguments=[sys.executable, "-m", "penstock.cli.main", name, *flags],
             output=directory.logs / f"{name}.log",
             environment=environment,
         )
@@ -91,7 +91,7 @@ def _ours(settings: UpSettings, environment: Mapping[str, str]) -> list[Part]:
             patience_seconds=30.0,  # it drains: what it accepted is answered first
         ),
         Part(
-            command=command("dispatcher"),
+            command=command("dispatcher", "--mode", settings.mode),
             is_ready=lambda pid: says_ready(ready_file, pid),
             log=directory.logs / "dispatcher.log",
             start_rank=THEN_THE_REST,

@@ -11,7 +11,7 @@ TAIL_BYTES = 64 * 1024
 LEVEL_STYLES = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[1;31m"}
 RESET = "\x1b[0m"
 
-ERROR_LINE = re.compile(r"\b(ERROR|FATAL|CRITICAL)\b|^\w*(Error|Exception)\b|^[\w.]+(Error|Exception): |^hint: ")
+ERROR_LINE = re.compile(r"\b(ERROR|FATAL|CRITICAL)\b|^\w*(Error|Exception)\b|^[\w.]+(Error|Exception): |^error: ")
 
 
 class OneLine(logging.Formatter):

@@ -1,0 +1,68 @@
+# Works with nothing but Python 3.11 or later and make. `make` alone lists the targets.
+
+UV_VERSION := 0.13.7
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test check bench soak lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/installed ## Environment, Java if there is none, Kafka, Spark's connector; no network needed after it
+	@$(BIN)/penstock fetch
+
+up: setup ## Set up, then run the whole system in the foreground
+	@$(BIN)/penstock up
+
+test: setup ## Set up, then run all tests that this machine can run
+	@$(BIN)/pytest
+
+check: $(STAMPS)/installed ## Format, lint, types, imports
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup ## The benchmark: a table on the screen, JSON in bench/results/
+	@$(BIN)/python -m bench
+
+soak: setup ## All tests, over and over, until one fails
+	@while $(BIN)/pytest -x -q; do :; done
+
+lock: $(STAMPS)/uv ## Write requirements.lock anew from pyproject.toml
+	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-header --no-annotate \
+	  --output-file requirements.lock
+
+clean: ## Remove the environment and what tools left; data directories and the cache folder stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+
+# A Python that is found may still not run (shims do that), so each candidate is tried.
+$(STAMPS)/venv:
+	@for candidate in python3.13 python3.12 python3.11 python3 python; do \
+	  if $$candidate -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
+	    >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo "error: no Python 3.11 to 3.13 with venv was found on PATH" >&2; \
+	  echo "hint: install one (on Debian: apt install python3 python3-venv) and try again" >&2; exit 1; \
+	fi; \
+	echo "environment: $$($$python -V) in $(VENV)" >&2; \
+	$$python -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/uv: $(STAMPS)/venv Makefile
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+# The lock file carries the hash of every file, and uv refuses what does not match.
+$(STAMPS)/synced: requirements.lock $(STAMPS)/uv
+	@echo "packages: as in requirements.lock" >&2
+	@$(BIN)/uv pip sync --python $(BIN)/python --require-hashes requirements.lock
+	@touch $@
+
+$(STAMPS)/installed: pyproject.toml $(STAMPS)/synced
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@

@@ -1,13 +1,14 @@
 """CPU time and memory of Penstock's processes, read from /proc (Linux).
 
-Comes in: a marker (the data directory of this run, which stands on the command lines of what ``up`` starts) and pids
-of the benchmark's own helpers. Goes out: a Snapshot; two of them give the CPU time between. Called by ``system.py``.
+Comes in: a marker (the data directory of this run, which stands on the command line or in the environment of what
+``up`` starts) and pids of the benchmark's own helpers. Goes out: a Snapshot; two of them give the CPU time between.
+Called by ``system.py``.
 """
 
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.model import Memory
@@ -24,6 +25,7 @@ class Process:
     started: int  # with the pid it names a process for good
     cpu_seconds: float
     arguments: tuple[str, ...]
+    marked: bool = False
     group: str = OTHER
 
 
@@ -60,19 +62,17 @@ class Snapshot:
 
 def snapshot(marker: str, helpers: Mapping[int, str] | None = None) -> Snapshot:
     """All processes that carry the marker, all that descend from them, and the helpers under the names given."""
-    everything = {process.pid: process for process in _all()}
+    everything = {process.pid: process for process in _all(marker.encode())}
     helpers = helpers or {}
     chosen = {}
     for process in everything.values():
         if process.pid in helpers:
             group = helpers[process.pid]
-        elif process.pid != os.getpid() and _belongs(process, everything, marker):
+        elif process.pid != os.getpid() and _belongs(process, everything):
             group = _group(process, everything)
         else:
             continue
-        chosen[process.pid, process.started] = Process(
-            process.pid, process.parent, process.started, process.cpu_seconds, process.arguments, group
-        )
+        chosen[process.pid, process.started] = replace(process, group=group)
     return Snapshot(chosen)
 
 
@@ -99,26 +99,26 @@ def _group(process: Process, everything: Mapping[int, Process]) -> str:
     return group
 
 
-def _belongs(process: Process, everything: Mapping[int, Process], marker: str) -> bool:
+def _belongs(process: Process, everything: Mapping[int, Process]) -> bool:
     seen: Process | None = process
     while seen is not None and seen.pid not in (1, os.getpid()):
-        if any(marker in word for word in seen.arguments):
+        if seen.marked:
             return True
         seen = everything.get(seen.parent)
     return False
 
 
-def _all() -> Iterable[Process]:
+def _all(marker: bytes) -> Iterable[Process]:
     for entry in PROC.iterdir():
-        if entry.name.isdigit() and (process := _read(entry)) is not None:
+        if entry.name.isdigit() and (process := _read(entry, marker)) is not None:
             yield process
 
 
-def _read(entry: Path) -> Process | None:
+def _read(entry: Path, marker: bytes) -> Process | None:
     try:
         # The name in brackets may hold spaces and brackets; the fields are counted behind the last one.
         fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        arguments = (entry / "cmdline").read_bytes().decode(errors="replace")
+        arguments = (entry / "cmdline").read_bytes()
     except OSError:
         return None
     ticks = int(fields[11]) + int(fields[12])
@@ -127,8 +127,16 @@ def _read(entry: Path) -> Process | None:
         parent=int(fields[1]),
         started=int(fields[19]),
         cpu_seconds=ticks / TICKS_PER_SECOND,
-        arguments=tuple(arguments.rstrip("\0").split("\0")),
+        arguments=tuple(arguments.decode(errors="replace").rstrip("\0").split("\0")),
+        marked=marker in arguments or marker in _environment(entry),
     )
+
+
+def _environment(entry: Path) -> bytes:
+    try:
+        return (entry / "environ").read_bytes()
+    except OSError:  # somebody else's process, or gone
+        return b""
 
 
 def _memory_of(pid: int) -> tuple[float, float] | None:

@@ -29,8 +29,8 @@ from penstock.kafka.table import Table
 UP_SECONDS = 300.0  # a first start may have to fetch
 COMMAND_SECONDS = 60.0
 READY_SECONDS = 90
-LOG_LINES = 12
-LOG_BYTES = 8192
+LOG_LINES = 6
+LOG_BYTES = 4096
 
 
 class SystemFailed(Exception):
@@ -54,9 +54,7 @@ class System:
         flags = [word for flag, port in self.ports.items() for word in (flag, str(port))]
         try:
             self.command("up", "--detach", "--data-dir", str(self.data_dir), *flags, seconds=UP_SECONDS)
-        except BaseException as error:
-            if isinstance(error, SystemFailed):
-                error.add_note(self.last_words())
+        except BaseException:
             self.stop()
             raise
         self.up_seconds = time.monotonic() - began

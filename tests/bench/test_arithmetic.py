@@ -44,7 +44,7 @@ def test_whole_way_throughput_counts_from_the_first_send_to_the_last_arrival() -
 def test_cpu_time_is_what_was_used_between_two_looks() -> None:
     def look(**seconds: float) -> Snapshot:
         pids = {"old": 1, "new": 2}
-        return Snapshot({(pids[n], 0): Process(pids[n], 0, 0, s, (), "workers") for n, s in seconds.items()})
+        return Snapshot({(pids[n], 0): Process(pids[n], 0, 0, s, (), group="workers") for n, s in seconds.items()})
 
     used = look(old=7.5, new=0.5).cpu_since(look(old=5.0))
     assert used == {"workers": 3.0}

@@ -54,7 +54,7 @@ class KafkaConnection:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
+                "queued.max.messages.kbytes": 8192,
                 **overrides,
             },
             logger=logger,

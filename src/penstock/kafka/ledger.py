@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from penstock.contract.model import LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
+from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 
 START_GENERATION = 0
@@ -36,7 +37,7 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     position: int  # every offset below is finished
     beyond: tuple[tuple[int, int], ...] = ()  # finished ranges [first, last] above the position
-    attempts: dict[str, int] = {}  # noqa: RUF012 - offset: attempts made, of what is being retried
+    attempts: dict[str, int] = {}  # offset: attempts made, of what is being retried
     format: int = FORMAT
 
 
@@ -100,17 +101,19 @@ class Ledger:
 def read_ledger(connection: KafkaConnection, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> Ledger:
     """The whole ledger up to its present end. Raises Unavailable when it cannot be read: never starts without."""
     ledger = Ledger()
+    end = topics.end_of_table(connection.admin(), LEDGER_TOPIC)
     consumer = connection.consumer()
     try:
-        consumer.assign([TopicPartition(LEDGER_TOPIC, 0, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
+        reached = 0
         deadline = time.monotonic() + timeout_seconds
-        while time.monotonic() < deadline:
-            for message in consumer.consume(1000, 0.2):
-                error = message.error()
-                if error is None:
+        while reached < end and time.monotonic() < deadline:
+            for message in consumer.consume(1000, 0.02):
+                if message.error() is None:
                     ledger.take(message.key(), message.value())
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    return ledger
+                    reached = message.offset() + 1
+        if reached >= end:
+            return ledger
         raise Unavailable(
             f"the ledger at {connection.bootstrap_servers} could not be read within {timeout_seconds:g} s",
             hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",

@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from penstock.errors import Unavailable
+from penstock.errors import Misconfigured, Unavailable
+from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 
 logger = logging.getLogger("penstock.kafka")
@@ -58,23 +59,38 @@ class Table:
             self._thread.join(timeout=5.0)
 
     def _follow(self) -> None:
+        end = self._find_end()
         consumer = self._connection.consumer()
         try:
-            consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
+            consumer.assign([TopicPartition(self.topic, 0, 0)])
+            reached = 0
             while not self._stopping.is_set():
-                self._take(consumer)
+                if reached >= end:
+                    self._current.set()
+                reached = max(reached, self._take(consumer))
         finally:
             consumer.close()
 
-    def _take(self, consumer: Consumer) -> None:
-        for message in consumer.consume(500, POLL_SECONDS):
-            error = message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    self._current.set()
-                elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    logger.debug("table %s: %s", self.topic, error)
+    def _find_end(self) -> int:
+        """Where the topic ends now; waits until Kafka and the topic are there."""
+        admin = self._connection.admin()
+        while not self._stopping.is_set():
+            try:
+                return topics.end_of_table(admin, self.topic)
+            except (Unavailable, Misconfigured) as error:
+                logger.debug("table %s: %s", self.topic, error.message)
+                self._stopping.wait(POLL_SECONDS)
+        return 0
+
+    def _take(self, consumer: Consumer) -> int:
+        """Takes what has come and returns the offset behind it."""
+        reached = 0
+        first = consumer.poll(POLL_SECONDS)  # returns at once; consume would wait until it has all it asked for
+        for message in [] if first is None else [first, *consumer.consume(500, 0)]:
+            if message.error() is not None:
+                logger.debug("table %s: %s", self.topic, message.error())
                 continue
+            reached = message.offset() + 1
             key = (message.key() or b"").decode()
             value = message.value()
             if value is None:
@@ -86,6 +102,7 @@ class Table:
                     self._on_change(key, value)
                 except Exception:
                     logger.exception("table %s: the record of %s was not understood and is skipped", self.topic, key)
+        return reached
 
 
 def put(producer: Producer, topic: str, key: str, value: bytes | None, timeout_seconds: float = 10.0) -> int:

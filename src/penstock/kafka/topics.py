@@ -85,8 +85,22 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
                 continue
             raise _explained(f"topic {name} cannot be described", error) from error
         replicas = min((len(p.replicas) for p in topic.partitions), default=0)
-        states[name] = TopicState(name, str(topic.topic_id), len(topic.partitions), replicas)
+        states[name] = TopicState(name, _url_safe(str(topic.topic_id)), len(topic.partitions), replicas)
     return states
+
+
+def _url_safe(topic_id: str) -> str:
+    """As Kafka's own tools write it; the ids are parts of keys that are divided by slashes."""
+    return topic_id.replace("+", "-").replace("/", "_")
+
+
+def end_of_table(admin: AdminClient, topic: str) -> int:
+    """The end of a topic of one partition.
+
+    Asked through an admin client because a broker answers the requests of one connection one after the other:
+    behind a consumer's waiting fetch the answer takes half a second.
+    """
+    return latest_offsets(admin, topic, 1)[0]
 
 
 def earliest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:

@@ -1,0 +1,1 @@
+"""Topic to deliveries: the only room that knows Spark."""

@@ -1,0 +1,201 @@
+"""The HTTP client: many POSTs at once over kept-alive connections, in one thread. The only file with libcurl.
+
+``send`` begins a POST, ``run_once`` waits for sockets or for the next timer and finishes what has been
+answered by calling back. Answers are capped, never decompressed, redirects never followed, and link-local
+addresses (cloud metadata services) never connected to. Made after the fork, owned by one thread.
+"""
+
+import contextlib
+import ipaddress
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pycurl
+
+BODY_CAP_BYTES = 1024 * 1024  # of an answer; what is longer is cut off and the connection closed
+CONNECT_TIMEOUT_MS = 5_000
+IDLE_CONNECTIONS = 1024
+READ_EVENTS = select.EPOLLIN | select.EPOLLERR | select.EPOLLHUP
+
+
+class Answer(NamedTuple):
+    """What came of a POST. Status 0: no answer, and ``error`` says why."""
+
+    status: int
+    body: bytes
+    error: str
+    retry_after_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What to send. ``headers`` are finished lines without line ends."""
+
+    url: str
+    headers: list[bytes]
+    body: bytes
+    timeout_seconds: float
+
+
+Done = Callable[[Any, Answer], None]
+
+
+class Client:
+    """A pool of handles around one multi handle and one epoll set."""
+
+    def __init__(self, done: Done) -> None:
+        self._done = done  # called with the tag given to send, and the answer
+        self._idle: list[_Handle] = []
+        self._by_curl: dict[pycurl.Curl, _Handle] = {}
+        self._deadline: float | None = None  # when libcurl wants to be called
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake, select.EPOLLIN)
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, IDLE_CONNECTIONS)
+        self.in_flight = 0
+
+    def send(self, post: Post, tag: Any) -> None:
+        handle = self._idle.pop() if self._idle else self._new_handle()
+        handle.prepare(post, tag)
+        self._multi.add_handle(handle.curl)
+        self.in_flight += 1
+
+    def wake(self) -> None:
+        """Ends a wait in ``run_once``; the only call that another thread may make."""
+        os.eventfd_write(self._wake, 1)
+
+    def run_once(self, longest_wait_seconds: float) -> None:
+        wait = longest_wait_seconds
+        if self._deadline is not None:
+            wait = min(wait, max(0.0, self._deadline - time.monotonic()))
+        for fd, event in self._epoll.poll(wait):
+            if fd == self._wake:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
+                continue
+            action = (pycurl.CSELECT_IN if event & READ_EVENTS else 0) | (
+                pycurl.CSELECT_OUT if event & select.EPOLLOUT else 0
+            )
+            self._multi.socket_action(fd, action)
+        if self._deadline is not None and self._deadline <= time.monotonic():
+            self._deadline = None
+            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        self._finish_answered()
+
+    def close(self) -> None:
+        """Drops everything; what is in flight gets no callback."""
+        for handle in list(self._by_curl.values()):
+            with contextlib.suppress(pycurl.error):
+                self._multi.remove_handle(handle.curl)
+            handle.curl.close()
+        self._by_curl.clear()
+        self._multi.close()
+        self._epoll.close()
+        os.close(self._wake)
+
+    def _finish_answered(self) -> None:
+        while True:
+            queued, succeeded, failed = self._multi.info_read()
+            for curl in succeeded:
+                self._finish(curl, "")
+            for curl, _code, message in failed:
+                self._finish(curl, message or "the connection failed")
+            if not queued:
+                return
+
+    def _finish(self, curl: pycurl.Curl, error: str) -> None:
+        handle = self._by_curl[curl]
+        self._multi.remove_handle(curl)
+        self.in_flight -= 1
+        answer = handle.answer(error)
+        tag, handle.tag = handle.tag, None
+        self._idle.append(handle)
+        self._done(tag, answer)
+
+    def _new_handle(self) -> "_Handle":
+        handle = _Handle()
+        self._by_curl[handle.curl] = handle
+        return handle
+
+    def _watch_socket(self, what: int, fd: int, _multi: Any, _data: Any) -> None:
+        """libcurl says which sockets it cares for; they are moved in and out of the epoll set."""
+        if what == pycurl.POLL_REMOVE:
+            with contextlib.suppress(OSError):  # already closed, and so already gone from the set
+                self._epoll.unregister(fd)
+            return
+        events = (select.EPOLLIN if what & pycurl.POLL_IN else 0) | (select.EPOLLOUT if what & pycurl.POLL_OUT else 0)
+        try:
+            self._epoll.modify(fd, events)
+        except FileNotFoundError:
+            self._epoll.register(fd, events)
+
+    def _set_timer(self, timeout_ms: int) -> None:
+        self._deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000.0
+
+
+class _Handle:
+    """One curl handle, set up once and reused for POST after POST."""
+
+    def __init__(self) -> None:
+        self.tag: Any = None
+        self._body = bytearray()
+        self._url = ""
+        self._timeout_ms = 0
+        curl = self.curl = pycurl.Curl()
+        curl.setopt(pycurl.POST, 1)
+        curl.setopt(pycurl.NOSIGNAL, 1)
+        curl.setopt(pycurl.FOLLOWLOCATION, 0)
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        curl.setopt(pycurl.PROXY, "")
+        curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        curl.setopt(pycurl.TCP_NODELAY, 1)
+        curl.setopt(pycurl.TCP_KEEPALIVE, 1)
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS)
+        curl.setopt(pycurl.USERAGENT, "penstock")
+        curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, _open_socket)
+
+    def prepare(self, post: Post, tag: Any) -> None:
+        self.tag = tag
+        if self._body:
+            self._body.clear()
+        curl = self.curl
+        if post.url != self._url:
+            curl.setopt(pycurl.URL, post.url)
+            self._url = post.url
+        timeout_ms = int(post.timeout_seconds * 1000)
+        if timeout_ms != self._timeout_ms:
+            curl.setopt(pycurl.TIMEOUT_MS, timeout_ms)
+            self._timeout_ms = timeout_ms
+        curl.setopt(pycurl.HTTPHEADER, post.headers)
+        curl.setopt(pycurl.POSTFIELDS, post.body)
+
+    def answer(self, error: str) -> Answer:
+        # A cut-off answer is libcurl's write error, but the status had come and counts.
+        status = 0 if error and not self._is_cut_off() else int(self.curl.getinfo(pycurl.RESPONSE_CODE))
+        retry_after = float(self.curl.getinfo(pycurl.RETRY_AFTER)) if status in (429, 503) else 0.0
+        return Answer(status, bytes(self._body), error, retry_after)
+
+    def _is_cut_off(self) -> bool:
+        return len(self._body) >= BODY_CAP_BYTES
+
+    def _take_body(self, chunk: bytes) -> int:
+        room = BODY_CAP_BYTES - len(self._body)
+        self._body += chunk[:room]
+        return len(chunk) if len(chunk) <= room else -1
+
+
+def _open_socket(_purpose: int, address: Any) -> socket.socket | int:
+    """libcurl resolved a name and is about to connect: the last moment to refuse an address."""
+    family, kind, protocol, where = address
+    if family in (socket.AF_INET, socket.AF_INET6) and ipaddress.ip_address(where[0].split("%")[0]).is_link_local:
+        return int(pycurl.SOCKET_BAD)
+    return socket.socket(family, kind, protocol)

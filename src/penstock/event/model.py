@@ -1,0 +1,33 @@
+"""The event: its attributes as text, its data as bytes. Every form decodes to this and encodes from it."""
+
+import msgspec
+
+REQUIRED = ("specversion", "id", "source", "type")
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A CloudEvents 1.0 event.
+
+    ``attributes`` holds every context attribute in its canonical string form, ``datacontenttype`` among them:
+    HTTP and Kafka headers know nothing but text. ``data`` is None when the event has none.
+    """
+
+    attributes: dict[str, str]
+    data: bytes | None = None
+
+    @property
+    def content_type(self) -> str | None:
+        return self.attributes.get("datacontenttype")
+
+    @property
+    def partition_key(self) -> str | None:
+        """What Kafka orders by: the extension ``partitionkey``, else the subject."""
+        return self.attributes.get("partitionkey") or self.attributes.get("subject")
+
+
+def is_json(content_type: str | None) -> bool:
+    """Whether data of this type is JSON; without a type the JSON format implies it."""
+    if content_type is None:
+        return True
+    media = content_type.partition(";")[0].strip().lower()
+    return media.endswith(("/json", "+json"))

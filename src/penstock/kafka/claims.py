@@ -1,0 +1,124 @@
+"""Who may deliver a partition: claims in a compacted topic, watched by everybody concerned.
+
+Every query of the dispatcher has a number, given by Kafka: the offset of a record in this topic. A worker claims
+a partition before it delivers from it; its generation is the query's number followed by the claim's own offset.
+The highest generation holds the partition, so a later query outranks an earlier one whatever the order in which
+their workers wake up. A holder that sees itself outranked stops sending, writes its lanes to the ledger and says
+``closed``. The newcomer waits for that word, though never for long: the old holder may be dead.
+
+    old worker    ... delivers ... sees claim ── writes lanes ── closed
+    new worker              claim ──────────────── waits ─────────┴─ reads ledger, delivers ...
+"""
+
+import time
+
+import msgspec
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
+from penstock.errors import Unavailable
+from penstock.kafka import topics
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import Ledger
+from penstock.kafka.table import put
+
+QUERY_SHIFT = 32  # the claim's offset fills the lower half of a generation
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The value of a record. Its key is ``topic id/partition``, with ``/closed`` behind it for a closing word."""
+
+    query: int = 0  # the number of the query that claims
+    is_release: bool = False  # claimed by the dispatcher only to make older workers let go
+    closed: int = 0  # in a closing word: the generation that is over
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Claim)
+
+
+def next_query_number(producer: Producer, topic_id: str) -> int:
+    """A number higher than that of every earlier query."""
+    return put(producer, CLAIMS_TOPIC, f"{topic_id}/query", _encoder.encode(Claim())) + 1
+
+
+def claim(producer: Producer, topic_id: str, partition: int, query: int) -> int:
+    """Claims the partition for a worker and returns the generation, once Kafka has it."""
+    value = _encoder.encode(Claim(query=query))
+    return query << QUERY_SHIFT | put(producer, CLAIMS_TOPIC, _key(topic_id, partition), value) + 1
+
+
+def release(producer: Producer, topic_id: str, partition: int, query: int) -> None:
+    """Makes every worker of an older query let go of the partition."""
+    value = _encoder.encode(Claim(query=query, is_release=True))
+    put(producer, CLAIMS_TOPIC, _key(topic_id, partition), value)
+
+
+def close(producer: Producer, topic_id: str, partition: int, generation: int) -> None:
+    """Says that this generation sends nothing any more. Only after its lanes' last records are durable."""
+    put(producer, CLAIMS_TOPIC, _key(topic_id, partition) + "/closed", _encoder.encode(Claim(closed=generation)))
+
+
+def _key(topic_id: str, partition: int) -> str:
+    return f"{topic_id}/{partition}"
+
+
+class Watch:
+    """Claims and ledger as one consumer sees them. Not a thread: its owner calls ``poll``.
+
+    The ledger is followed only until ``leave_ledger``: once a worker has taken over it is the only writer of
+    its lanes, and the claims are all it still needs to see.
+    """
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self.ledger = Ledger()
+        self._highest: dict[str, int] = {}  # partition key: the generation that holds it
+        self._unclosed: dict[str, set[int]] = {}  # partition key: workers that have not said they are over
+        self._reached = {CLAIMS_TOPIC: 0, LEDGER_TOPIC: 0}
+        self._admin = connection.admin()
+        self._consumer: Consumer = connection.consumer()
+        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._reached])
+
+    def poll(self, timeout_seconds: float = 0.0) -> None:
+        """Takes what has come."""
+        for message in self._consumer.consume(1000, timeout_seconds):
+            if message.error() is not None:
+                continue  # the end of a partition, or a broker that is away: the next poll tells
+            self._reached[message.topic()] = message.offset() + 1
+            if message.topic() == LEDGER_TOPIC:
+                self.ledger.take(message.key(), message.value())
+            elif message.value() is not None:
+                self._take_claim(message.key().decode(), message.value(), message.offset())
+
+    def read_to_end(self, timeout_seconds: float) -> None:
+        """Until both topics have been read up to where they ended when this was called, or later."""
+        ends = {topic: topics.end_of_table(self._admin, topic) for topic in self._reached}
+        deadline = time.monotonic() + timeout_seconds
+        while any(self._reached[topic] < end for topic, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise Unavailable(f"claims and ledger could not be read within {timeout_seconds:g} s")
+            self.poll(0.02)
+
+    def leave_ledger(self) -> None:
+        self._consumer.incremental_unassign([TopicPartition(LEDGER_TOPIC, 0)])
+
+    def holder(self, topic_id: str, partition: int) -> int:
+        """The generation that holds the partition now, 0 when nobody ever claimed it."""
+        return self._highest.get(_key(topic_id, partition), 0)
+
+    def has_unclosed(self, topic_id: str, partition: int, below: int) -> bool:
+        """Whether a worker of a generation below this one has not said its closing word."""
+        return any(g < below for g in self._unclosed.get(_key(topic_id, partition), ()))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _take_claim(self, key: str, raw: bytes, offset: int) -> None:
+        record = _decoder.decode(raw)
+        if record.closed:
+            self._unclosed.get(key.removesuffix("/closed"), set()).discard(record.closed)
+        elif record.query:
+            generation = record.query << QUERY_SHIFT | offset + 1
+            self._highest[key] = max(self._highest.get(key, 0), generation)
+            if not record.is_release:
+                self._unclosed.setdefault(key, set()).add(generation)

@@ -1,0 +1,187 @@
+"""The dispatcher process: follows the contract and keeps a query running for every topic that somebody wants.
+
+In: the contract topic. Out: one Spark query per topic, consumer groups, and a report of all this in the report
+topic. Started by ``penstock dispatcher`` and by ``penstock up``.
+"""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+from penstock.contract.model import CONTRACT_TOPIC, REPORT_TOPIC, Subscription, decode_agreement, encode
+from penstock.errors import PenstockError, Unavailable
+from penstock.kafka import topics
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.fetch import spark_connector_jars
+from penstock.kafka.group_image import GroupImages
+from penstock.kafka.java import java_home
+from penstock.kafka.table import Table, put
+from penstock.pipeline.session import slots, start_session
+from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.topic_query import Environment, TopicQuery
+
+logger = logging.getLogger("penstock.dispatcher")
+
+LOOP_SECONDS = 0.1
+REPORT_SECONDS = 2.0
+PARTITIONS_SECONDS = 10.0
+
+
+def run(settings: DispatcherSettings) -> None:
+    """Until SIGTERM or Ctrl-C; then every worker finishes what it has in flight."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    started_at = time.time()
+    scratch = Path(settings.data_dir, "scratch")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True, exist_ok=True)
+    connection = KafkaConnection(settings.bootstrap_servers, client_id="penstock-dispatcher")
+    session = start_session(settings, spark_connector_jars(), java_home())
+    dispatcher = Dispatcher(Environment(session, settings, connection, started_at))
+    try:
+        dispatcher.start(stopping)
+        with ready_mark(Path(settings.data_dir)):
+            while not stopping.wait(LOOP_SECONDS):
+                dispatcher.advance()
+    finally:
+        dispatcher.stop()
+        session.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class Dispatcher:
+    """All queries, and what is told about them. Everything but the contract's thread runs in ``advance``."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._connection = environment.connection
+        self._settings = environment.settings
+        self._contract: dict[str, tuple[Subscription, ...]] = {}
+        self._changed_at: float | None = None
+        self._queries: dict[str, TopicQuery] = {}
+        self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
+        self._images = GroupImages(self._connection, self._on_reset)
+        self._producer = self._connection.producer()
+        self._reported: dict[str, bytes | None] = {}
+        self._report_due = 0.0
+        self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
+
+    def start(self, stopping: threading.Event) -> None:
+        """Returns when the contract has been read; waits for Kafka and the controller as long as it takes."""
+        self._table.start()
+        while not stopping.is_set():
+            try:
+                self._table.wait_until_current(1.0)
+                break
+            except Unavailable as error:
+                logger.info("waiting: %s", error.message)
+        self._images.start()
+
+    def advance(self) -> None:
+        """One round: take changes that have settled, move every query on, tell about it."""
+        changed_at = self._changed_at
+        if changed_at is not None and time.monotonic() - changed_at >= self._settings.take_over_seconds:
+            self._changed_at = None
+            self._take_contract()
+        for query in list(self._queries.values()):
+            query.advance(self._free_slots())
+            if not query.wanted and not query.partitions:
+                del self._queries[query.topic]
+        self._images_follow()
+        try:
+            self._notice_partitions()
+            self._tell()
+        except PenstockError as error:
+            logger.warning("%s", error.message)
+
+    def stop(self) -> None:
+        for query in self._queries.values():
+            query.stop()
+        self._images.stop()
+        self._table.stop()
+
+    def _on_contract(self, key: str, value: bytes | None) -> None:
+        """From the table's thread: remember, and note when."""
+        if value is None:
+            self._contract.pop(key, None)
+        else:
+            self._contract[key] = decode_agreement(value).subscriptions
+        self._changed_at = time.monotonic()
+
+    def _on_reset(self, subscription: Subscription) -> None:
+        query = self._queries.get(subscription.topic)
+        if query is not None:
+            query.must_restart = True
+
+    def _take_contract(self) -> None:
+        wanted: dict[str, list[Subscription]] = {}
+        for subscriptions in list(self._contract.values()):
+            for each in subscriptions:
+                wanted.setdefault(each.topic, []).append(each)
+        for topic in wanted.keys() - self._queries.keys():
+            self._queries[topic] = TopicQuery(topic, self._environment)
+        for topic, query in self._queries.items():
+            query.wanted = tuple(sorted(wanted.get(topic, []), key=lambda each: each.uid))
+
+    def _free_slots(self) -> int:
+        return slots(self._environment.session) - sum(query.partitions for query in self._queries.values())
+
+    def _images_follow(self) -> None:
+        shown = {
+            (each.uid, query.topic_id): each
+            for query in self._queries.values()
+            if query.topic_id is not None
+            for each in query.wanted
+        }
+        if shown != getattr(self, "_shown", None):
+            self._shown = shown
+            self._images.show(shown)
+
+    def _notice_partitions(self) -> None:
+        """Real-time mode would see new partitions only at a batch's end; a topic made anew, never."""
+        if time.monotonic() < self._partitions_due:
+            return
+        self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
+        for topic, state in topics.describe(self._connection.admin(), self._queries).items():
+            query = self._queries[topic]
+            if query.topic_id is not None and (query.partitions, query.topic_id) != (
+                state.partitions,
+                state.topic_id,
+            ):
+                query.must_restart = True
+
+    def _tell(self) -> None:
+        """Queries when they change, the dispatcher itself every two seconds as a sign of life."""
+        reports = {f"query/{query.topic}": encode(query.report) for query in self._queries.values()}
+        gone = dict.fromkeys(self._reported.keys() - reports.keys())
+        for key, value in {**reports, **gone}.items():
+            if self._reported.get(key) != value or value is None:
+                put(self._producer, REPORT_TOPIC, key, value)
+                self._reported[key] = value
+            if value is None:
+                del self._reported[key]
+        if time.monotonic() >= self._report_due:
+            self._report_due = time.monotonic() + REPORT_SECONDS
+            alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
+            alive |= {"time": time.time(), "queries": len(self._queries), "mode": self._settings.mode}
+            put(self._producer, REPORT_TOPIC, "dispatcher", json.dumps(alive).encode())
+
+
+class ready_mark:  # noqa: N801 - a context manager, read as a verb
+    """The file that tells ``penstock up`` that this process is ready."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / "run" / "dispatcher.ready"
+
+    def __enter__(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(str(os.getpid()))
+
+    def __exit__(self, *_: object) -> None:
+        self._path.unlink(missing_ok=True)

@@ -1,0 +1,93 @@
+"""The Spark session, with the settings without which real-time mode is neither fast nor safe."""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.settings import DispatcherSettings
+
+# Slots of a local master. A real-time task occupies one for as long as the query runs but mostly waits, so
+# there may be far more of them than cores.
+LOCAL_SLOTS = 256
+
+# Spark closes an Arrow batch behind a row only when it sees that a next row is there and the batch is larger
+# than this. Events are padded to be larger, fillers are smaller: see handover.py.
+LIVE_BATCH_BYTES = 40
+
+FAST = {
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",  # lets mapInArrow into real-time mode
+    "spark.sql.execution.pandas.udf.buffer.size": "4",  # hand over at once, do not collect
+    "spark.python.unix.domain.socket.enabled": "true",  # TCP would wait 40 ms for acknowledgements
+    "spark.locality.wait": "0",  # a task must not wait 3 s for its favourite executor
+}
+
+SAFE = {
+    "spark.task.maxFailures": "1",  # a retried task would begin at the batch's first offset: we restart instead
+    "spark.speculation": "false",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a record with a doubled header must not stop the stream
+    "spark.sql.streaming.stopTimeout": "10000",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.cleaner.periodicGC.interval": "60min",
+}
+
+# Small heap, few collector threads, no adaptive growth: the driver idles most of its life.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -XX:ReservedCodeCacheSize=128m -Xss512k"
+
+
+def start_session(settings: DispatcherSettings, jars: Sequence[Path], java_home: Path) -> SparkSession:
+    os.environ["JAVA_HOME"] = str(java_home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = settings.host
+    builder = SparkSession.builder.appName("penstock").master(spark_master(settings.master))
+    own = {
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.driver.bindAddress": settings.host,
+        "spark.driver.host": settings.host,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.local.dir": str(Path(settings.data_dir, "scratch").absolute()),
+        "spark.sql.warehouse.dir": str(Path(settings.data_dir, "scratch", "warehouse").absolute()),
+        **batch_sizes(settings.mode),
+    }
+    for name, value in {**FAST, **SAFE, **SMALL, **own}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def batch_sizes(mode: str) -> dict[str, str]:
+    if mode == "live":
+        return {
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+            "spark.sql.execution.arrow.maxBytesPerBatch": str(LIVE_BATCH_BYTES),
+        }
+    return {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 1024 * 1024),
+        "spark.sql.execution.pandas.udf.buffer.size": "65536",
+    }
+
+
+def spark_master(master: str) -> str:
+    """``local`` and ``local[*]`` have a slot per core, which is too few: each partition needs one for itself."""
+    return f"local[{LOCAL_SLOTS}]" if re.fullmatch(r"local(\[\*\])?", master) else master
+
+
+def slots(session: SparkSession) -> int:
+    """How many tasks can run at once."""
+    return int(session.sparkContext.defaultParallelism)

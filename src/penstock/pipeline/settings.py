@@ -1,0 +1,23 @@
+"""Settings of the dispatcher process."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.settings import setting
+
+
+@dataclass(frozen=True)
+class DispatcherSettings:
+    bootstrap_servers: str = setting("127.0.0.1:9092", "Kafka brokers, host:port, separated by commas")
+    host: str = setting("127.0.0.1", "address that Spark's own ports listen on")
+    data_dir: str = setting(".penstock", "where scratch files and the ready mark go")
+    cache_dir: str | None = setting(None, "where fetched jars are kept (default: the user's cache folder)")
+    master: str = setting("local[*]", "Spark master; local[*] gets as many slots as the partitions need")
+    mode: Literal["live", "batch"] = setting("live", "live: milliseconds; batch: micro-batches, throughput first")
+    live_batch_minutes: int = setting(60, "length of a real-time batch; nothing flows for half a second between two")
+    batch_interval_seconds: float = setting(0.5, "in batch mode: how often a micro-batch starts")
+    delivery_window: int = setting(32, "POSTs in flight per unordered subscription and partition")
+    unfinished_rows: int = setting(2_000, "events a worker keeps unfinished before it stops reading, per partition")
+    unfinished_megabytes: int = setting(32, "bytes of event data a worker keeps unfinished, per partition")
+    driver_memory: str = setting("512m", "heap of Spark's driver, which also runs the tasks of a local master")
+    take_over_seconds: float = setting(0.2, "how long to gather changes of triggers before a query is replaced")

@@ -1,0 +1,72 @@
+"""Where a query begins: the ledger's positions, what somebody has reset, and what Kafka still has.
+
+In: the subscriptions of a topic. Out: the starting offset of every partition, with every lost range named.
+Called before each start of a query.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.contract.model import Subscription
+from penstock.errors import Misconfigured
+from penstock.kafka import claims, group_image, ledger, topics
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger
+
+logger = logging.getLogger("penstock.dispatcher")
+
+
+@dataclass(frozen=True)
+class Beginning:
+    topic_id: str
+    offsets: Mapping[int, int]
+
+
+def find_beginning(connection: KafkaConnection, topic: str, subscriptions: Sequence[Subscription]) -> Beginning:
+    """Raises Misconfigured when the topic is missing, Unavailable when the ledger or Kafka cannot be read."""
+    admin = connection.admin()
+    state = topics.describe(admin, [topic]).get(topic)
+    if state is None:
+        raise Misconfigured(f"topic {topic} does not exist")
+    earliest = topics.earliest_offsets(admin, topic, state.partitions)
+    latest = topics.latest_offsets(admin, topic, state.partitions)
+    for subscription in subscriptions:
+        _obey_resets(connection, subscription, state.topic_id)
+    known = ledger.read_ledger(connection)
+    offsets = {}
+    for partition in range(state.partitions):
+        wanted = lowest_position(known, state.topic_id, partition, subscriptions)
+        if wanted < earliest[partition] and wanted > 0:
+            logger.error(
+                "lost: %s/%d offsets %d to %d were deleted by retention before they were delivered",
+                topic,
+                partition,
+                wanted,
+                earliest[partition] - 1,
+            )
+        offsets[partition] = min(max(wanted, earliest[partition]), latest[partition])
+    return Beginning(state.topic_id, offsets)
+
+
+def lowest_position(known: Ledger, topic_id: str, partition: int, subscriptions: Sequence[Subscription]) -> int:
+    """The first offset that any subscription still needs; a lane without a record needs all there is."""
+    entries = [known.entry(LaneKey(each.uid, topic_id, partition)) for each in subscriptions]
+    return min((entry.record.position if entry else 0) for entry in entries)
+
+
+def _obey_resets(connection: KafkaConnection, subscription: Subscription, topic_id: str) -> None:
+    """Somebody set the group's offsets: the lanes go there, under a generation that outranks the present one."""
+    admin = connection.admin()
+    asked = group_image.resets(admin, subscription.group, subscription.topic)
+    if not asked:
+        return
+    logger.warning("group %s was reset from outside to %s: obeyed", subscription.group, asked)
+    producer = connection.producer()
+    query = claims.next_query_number(producer, topic_id)
+    for partition, offset in asked.items():
+        generation = claims.claim(producer, topic_id, partition, query)
+        ledger.write(producer, LaneKey(subscription.uid, topic_id, partition), generation, LaneRecord(offset))
+        ledger.flush(producer, f"the reset of {subscription.group}")
+        claims.close(producer, topic_id, partition, generation)
+    group_image.commit(admin, subscription.group, subscription.topic, asked)

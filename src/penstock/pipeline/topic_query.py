@@ -1,0 +1,233 @@
+"""The life of one topic's query: started, replaced beside itself, restarted after a failure, let go.
+
+    wanted ≠ running      start the next query ─ its tasks run ─ old workers let go ─ stop the old query
+    query failed          start again, with backoff, from the ledger
+    nobody wants it       workers let go ─ stop
+
+Owned by the dispatcher, which calls ``advance`` again and again from one thread.
+"""
+
+import itertools
+import logging
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.contract.model import QueryReport, Subscription
+from penstock.delivery.deliver import Limits
+from penstock.errors import Misconfigured, PenstockError
+from penstock.kafka import claims
+from penstock.kafka.connection import KafkaConnection
+from penstock.pipeline.session import slots
+from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.start import find_beginning
+from penstock.pipeline.stream import QueryPlan, start_query
+from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment
+
+logger = logging.getLogger("penstock.dispatcher")
+
+RUNNING_SECONDS = 30.0  # longest wait for the tasks of a new query
+LET_GO_SECONDS = 3.0  # longest wait for the closing words of old workers
+BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
+HEALTHY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What all queries of a dispatcher share."""
+
+    session: SparkSession
+    settings: DispatcherSettings
+    connection: KafkaConnection
+    started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
+
+
+@dataclass(frozen=True)
+class Running:
+    query: StreamingQuery
+    assignment: Assignment
+    subscriptions: tuple[Subscription, ...]
+    partitions: int
+    checkpoint: Path
+    since: float
+
+
+class TopicQuery:
+    def __init__(self, topic: str, environment: Environment) -> None:
+        self.topic = topic
+        self.wanted: tuple[Subscription, ...] = ()
+        self.report = QueryReport(topic=topic, state="starting")
+        self.must_restart = False  # set when the start has to be found anew: a reset, more partitions
+        self._environment = environment
+        self._running: Running | None = None
+        self._failures = 0
+        self._not_before = 0.0
+        self._predecessor_until: float | None = environment.started_at + PREDECESSOR_SECONDS
+        self._count = itertools.count(1)
+
+    @property
+    def topic_id(self) -> str | None:
+        return self._running.assignment.topic_id if self._running else None
+
+    @property
+    def partitions(self) -> int:
+        return self._running.partitions if self._running else 0
+
+    def advance(self, free_slots: int) -> None:
+        """One step towards what is wanted. Never raises: what goes wrong is in the report."""
+        self._notice_failure()
+        running = self._running
+        if running is not None and not self.wanted:
+            self.stop()
+        elif self.wanted and time.monotonic() >= self._not_before:
+            if running is None or running.subscriptions != self.wanted or self.must_restart:
+                self._start_or_replace(free_slots)
+            elif time.time() - running.since > HEALTHY_SECONDS:
+                self._failures = 0
+
+    def stop(self) -> None:
+        """Lets the workers finish what is in flight, then stops the query."""
+        if self._running is not None:
+            self._let_go(self._running, self._next_number())
+            self._end(self._running)
+            self._running = None
+
+    def _notice_failure(self) -> None:
+        running = self._running
+        if running is None or running.query.isActive:
+            return
+        reason = _first_line(running.query)
+        logger.error("the query of %s ended: %s", self.topic, reason)
+        self._end(running)
+        self._running = None
+        self._predecessor_until = time.time() + PREDECESSOR_SECONDS
+        self._failed(reason)
+
+    def _start_or_replace(self, free_slots: int) -> None:
+        old = self._running
+        try:
+            release_number = self._next_number() if old else 0
+            new = self._start(free_slots)
+        except Misconfigured as error:
+            self._failed(error.message, state="refused")
+            return
+        except Exception as error:  # Spark's own errors have many classes
+            self._failed(error.message if isinstance(error, PenstockError) else str(error).splitlines()[0])
+            return
+        self._running = new
+        self.must_restart = False
+        if old is not None:
+            self._await_tasks(new)
+            self._let_go(old, release_number)
+            self._end(old)
+        uids = tuple(each.uid for each in new.subscriptions)
+        mode = self._environment.settings.mode
+        self.report = QueryReport(self.topic, "running", "", uids, mode, new.since)
+        logger.info("the query of %s runs for %d subscriptions", self.topic, len(uids))
+
+    def _start(self, free_slots: int) -> Running:
+        environment, settings = self._environment, self._environment.settings
+        wanted = self.wanted
+        beginning = find_beginning(environment.connection, self.topic, wanted)
+        partitions = len(beginning.offsets)
+        if settings.mode == "live" and partitions > free_slots:
+            raise Misconfigured(
+                f"topic {self.topic} needs {partitions} free task slots, one per partition, and Spark has "
+                f"{free_slots} of {slots(environment.session)}: use a larger --master, for instance local[64]"
+            )
+        assignment = Assignment(
+            connection=environment.connection,
+            topic=self.topic,
+            topic_id=beginning.topic_id,
+            subscriptions_json=msgspec.json.encode(wanted),
+            limits=Limits(
+                settings.delivery_window, settings.unfinished_rows, settings.unfinished_megabytes * 1024 * 1024
+            ),
+            query=claims.next_query_number(environment.connection.producer(), beginning.topic_id),
+            predecessor_until=self._predecessor_until,
+            ends_with_input=settings.mode == "batch",
+        )
+        checkpoint = Path(settings.data_dir, "scratch", f"{self.topic}-{next(self._count)}").absolute()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        query = start_query(environment.session, settings, QueryPlan(assignment, beginning.offsets, str(checkpoint)))
+        self._predecessor_until = None
+        return Running(query, assignment, wanted, partitions, checkpoint, time.time())
+
+    def _next_number(self) -> int:
+        running = self._running
+        if running is None:
+            return 0
+        return claims.next_query_number(self._environment.connection.producer(), running.assignment.topic_id)
+
+    def _await_tasks(self, new: Running) -> None:
+        """Until the new query's tasks run, so that nobody waits longer than the hand-over takes."""
+        tracker = self._environment.session.sparkContext.statusTracker()
+        deadline = time.monotonic() + RUNNING_SECONDS
+        while time.monotonic() < deadline and new.query.isActive:
+            stages = [
+                tracker.getStageInfo(stage)
+                for job in tracker.getJobIdsForGroup(str(new.query.runId))
+                for stage in (tracker.getJobInfo(job) or _NO_JOB).stageIds
+            ]
+            if self._environment.settings.mode == "batch" or any(
+                stage is not None and stage.numActiveTasks >= new.partitions for stage in stages
+            ):
+                return
+            time.sleep(0.02)
+
+    def _let_go(self, old: Running, release_number: int) -> None:
+        """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
+        connection, topic_id = self._environment.connection, old.assignment.topic_id
+        producer = connection.producer()
+        watch = claims.Watch(connection)
+        try:
+            for partition in range(old.partitions):
+                claims.release(producer, topic_id, partition, release_number)
+            watch.read_to_end(10.0)
+            deadline = time.monotonic() + LET_GO_SECONDS
+            below = release_number << claims.QUERY_SHIFT
+            while time.monotonic() < deadline and any(
+                watch.has_unclosed(topic_id, partition, below) for partition in range(old.partitions)
+            ):
+                watch.poll(0.02)
+        except PenstockError as error:
+            logger.warning("workers of %s were not asked to let go: %s", self.topic, error.message)
+        finally:
+            watch.close()
+
+    def _end(self, running: Running) -> None:
+        try:
+            running.query.stop()
+        except Exception as error:  # a timeout of the stop; the workers are fenced whatever it says
+            logger.warning("stopping the query of %s: %s", self.topic, str(error).splitlines()[0])
+        shutil.rmtree(running.checkpoint, ignore_errors=True)
+
+    def _failed(self, reason: str, state: str = "failed") -> None:
+        wait = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
+        self._failures += 1
+        self._not_before = time.monotonic() + wait
+        if self.report.reason != reason:
+            logger.error("the query of %s cannot run: %s; next try in %g s", self.topic, reason, wait)
+        self.report = replace_report(self.report, state, reason)
+
+
+def replace_report(report: QueryReport, state: str, reason: str) -> QueryReport:
+    return msgspec.structs.replace(report, state=state, reason=reason, since=time.time())
+
+
+class _NoJob:
+    stageIds: Sequence[int] = ()  # noqa: N815 - Spark's name
+
+
+_NO_JOB = _NoJob()
+
+
+def _first_line(query: StreamingQuery) -> str:
+    error = query.exception()
+    return str(error).splitlines()[0] if error else "stopped from outside"

@@ -1,0 +1,227 @@
+"""What runs in a Python worker of Spark: one task attempt, which is one partition of one topic.
+
+    first row ─▶ claim the partition ─▶ wait for the predecessor ─▶ read the ledger ─▶ lanes
+    rows      ─▶ deliveries (a thread of their own) ─▶ ledger every 50 ms
+    end, stop or a newer claim ─▶ finish what is in flight ─▶ ledger ─▶ "closed"
+
+Everything made here (threads, sockets, Kafka clients, lanes) belongs to this attempt and is torn down with it:
+Spark uses its Python workers again. Nothing is yielded to Spark, which reads results only at a batch's end.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock.contract.model import Subscription
+from penstock.delivery.deliver import Deliveries, Limits
+from penstock.delivery.lane import Lane
+from penstock.delivery.progress import Progress
+from penstock.delivery.row import Row
+from penstock.errors import Unavailable
+from penstock.kafka import claims, ledger
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import LaneKey, LaneRecord
+from penstock.pipeline.handover import parse_row
+
+logger = logging.getLogger("penstock.worker")
+
+PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous holder
+LET_GO_SECONDS = 1.0  # what is in flight when somebody else claims the partition may take this long
+READ_SECONDS = 20.0
+QUIET_LANES_SECONDS = 1.0  # how often lanes are written that only passed rows by
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a query tells its workers. Travels pickled, so it holds plain values only."""
+
+    connection: KafkaConnection
+    topic: str
+    topic_id: str
+    subscriptions_json: bytes
+    limits: Limits
+    query: int  # its number, from claims.next_query_number
+    predecessor_until: float | None = None  # epoch seconds: an older holder is surely dead after this
+    ends_with_input: bool = False  # batch mode: all must be finished before the task ends
+
+    def subscriptions(self) -> list[Subscription]:
+        return msgspec.json.decode(self.subscriptions_json, type=list[Subscription])
+
+
+def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[Any]:
+    """The function that Spark calls: delivers every row and yields nothing."""
+    _set_up_process()
+    holding: Holding | None = None
+    is_complete = False
+    try:
+        for packed in _packed_rows(batches):
+            partition, kind, row = parse_row(packed)
+            if holding is None:
+                holding = Holding(assignment, partition)
+            holding.offer(row, is_event=kind != "x")
+        is_complete = True
+    finally:
+        if holding is not None:
+            holding.end(is_complete)
+    yield from ()
+
+
+def _packed_rows(batches: Iterator[Any]) -> Iterator[bytes]:
+    for batch in batches:
+        for scalar in batch.column(0):
+            if scalar.is_valid:  # a null is a filler
+                yield scalar.as_py()
+
+
+def _set_up_process() -> None:
+    # The thread that reads from Spark and the one that sends share the interpreter: change over quickly.
+    sys.setswitchinterval(0.0005)
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+class Holding:
+    """A claimed partition: its lanes, the loop that serves them, and their records in the ledger."""
+
+    def __init__(self, assignment: Assignment, partition: int) -> None:
+        self._assignment = assignment
+        self._partition = partition
+        self._expected_offset = -1
+        self._quiet_due = 0.0
+        self._lost = threading.Event()  # somebody else has claimed the partition
+        self._failure: BaseException | None = None
+        self._producer = assignment.connection.producer()
+        self._watch = claims.Watch(assignment.connection)
+        self._generation = self._take_over()
+        self._keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
+        self._deliveries = Deliveries(self._lanes(), assignment.limits, self._tick)
+        self._write_lanes(everything=True)
+        ledger.flush(self._producer, f"the take-over of {assignment.topic}/{partition}")
+        self._erase_older()
+        self._watch.leave_ledger()
+        self._thread = threading.Thread(target=self._run, name=f"deliver-{partition}", daemon=True)
+        self._thread.start()
+
+    # ── called by the reading thread ──────────────────────────────────────────────────────────────
+
+    def offer(self, row: Row, *, is_event: bool) -> None:
+        if self._failure is not None:
+            raise RuntimeError("delivery failed; the query is started again from the ledger") from self._failure
+        if self._lost.is_set():
+            return  # a newer query has the partition; Spark will end this task soon
+        if not is_event:
+            logger.warning(
+                "%s/%d offset %d is no event: skipped", self._assignment.topic, self._partition, row.offset
+            )
+        if self._expected_offset not in (-1, row.offset):
+            logger.warning(
+                "%s/%d offsets %d to %d do not exist (deleted by retention or compaction, or no data records)",
+                self._assignment.topic,
+                self._partition,
+                self._expected_offset,
+                row.offset - 1,
+            )
+        self._expected_offset = row.offset + 1
+        self._deliveries.offer(row)
+
+    def end(self, is_complete: bool) -> None:
+        """Tears down. Complete input: finish all of it. Cut short: only what is in flight."""
+        try:
+            if is_complete and not self._lost.is_set():
+                self._deliveries.end(_forever(self._assignment), hold=False)
+            else:
+                self._deliveries.end(LET_GO_SECONDS, hold=True)
+            self._thread.join()
+            if self._failure is not None:
+                raise RuntimeError("delivery failed; the query is started again from the ledger") from self._failure
+            if is_complete and not self._lost.is_set() and self._deliveries.unfinished_rows:
+                # The next batch would begin behind what is unfinished; only a new query goes back to it.
+                raise RuntimeError("unfinished at the end of the batch: to be started again from the ledger")
+        finally:
+            self._watch.close()
+
+    # ── the delivering thread ─────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        try:
+            self._deliveries.run()
+        except BaseException as error:
+            self._failure = error
+            logger.exception("%s/%d: delivery stopped", self._assignment.topic, self._partition)
+        finally:
+            self._close()
+
+    def _tick(self) -> None:
+        self._write_lanes(everything=False)
+        self._producer.poll(0)
+        self._watch.poll(0)
+        holder = self._watch.holder(self._assignment.topic_id, self._partition)
+        if holder != self._generation and not self._lost.is_set():
+            self._lost.set()
+            self._deliveries.end(LET_GO_SECONDS, hold=True)
+
+    def _close(self) -> None:
+        """The lanes' last records first, then the word that lets a successor begin."""
+        self._write_lanes(everything=True)
+        try:
+            ledger.flush(self._producer, f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
+            claims.close(self._producer, self._assignment.topic_id, self._partition, self._generation)
+        except Unavailable as error:
+            logger.warning("%s; a successor repeats what was in flight", error.message)
+
+    # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
+
+    def _take_over(self) -> int:
+        topic_id, partition = self._assignment.topic_id, self._partition
+        self._watch.read_to_end(READ_SECONDS)
+        generation = claims.claim(self._producer, topic_id, partition, self._assignment.query)
+        latest = time.time() + PREDECESSOR_SECONDS
+        if self._assignment.predecessor_until is not None:
+            latest = min(latest, self._assignment.predecessor_until)
+        self._watch.read_to_end(READ_SECONDS)
+        while self._watch.has_unclosed(topic_id, partition, generation) and time.time() < latest:
+            self._watch.poll(0.02)
+        self._watch.read_to_end(READ_SECONDS)
+        return generation
+
+    def _lanes(self) -> list[Lane]:
+        lanes = []
+        for key, subscription in zip(self._keys, self._assignment.subscriptions(), strict=True):
+            entry = self._watch.ledger.entry(key)
+            record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
+            progress = Progress(record.position, record.beyond)
+            lanes.append(Lane(subscription, progress, self._assignment.limits.window))
+        return lanes
+
+    def _write_lanes(self, *, everything: bool) -> None:
+        """What moved; lanes that only passed rows by are written once a second."""
+        now = time.monotonic()
+        is_quiet_due = everything or now >= self._quiet_due
+        if is_quiet_due:
+            self._quiet_due = now + QUIET_LANES_SECONDS
+        seen = self._deliveries.seen_offset
+        for key, lane in zip(self._keys, self._deliveries.lanes, strict=True):
+            if not (lane.is_dirty or is_quiet_due):
+                continue
+            before = lane.progress.position
+            lane.progress.pass_by(seen)
+            if lane.is_dirty or everything or lane.progress.position != before:
+                lane.is_dirty = False
+                record = LaneRecord(lane.progress.position, lane.progress.beyond())
+                ledger.write(self._producer, key, self._generation, record)
+
+    def _erase_older(self) -> None:
+        for key in self._keys:
+            older = [g for g in self._watch.ledger.generations(key) if g < self._generation]
+            ledger.erase(self._producer, key, older)
+
+
+def _forever(assignment: Assignment) -> float:
+    """How long to wait for the end of all retries: in batch mode as long as it takes, in live mode a while."""
+    return 24 * 3600.0 if assignment.ends_with_input else 5.0

@@ -164,6 +164,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
         list[str] | None, typer.Option("--filename", "-f", help="Those in a file.", metavar="FILE|DIR|-")
     ] = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    everything: Annotated[bool, typer.Option("--all", help="All of the kind in the namespace.")] = False,
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="What is gone already is fine.")
     ] = False,
@@ -176,6 +177,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
     penstock delete trigger audit
     penstock delete broker/orders
     penstock delete -f orders.yaml
+    penstock delete triggers --all
     """
     from penstock.cli.client import Client, NotFound
     from penstock.cli.targets import named
@@ -185,6 +187,8 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
     client = Client(server)
     if filename is not None:
         doomed = _targets_in(filename, namespace)
+    elif everything:
+        doomed = _all_of(client, kind or "", namespace)
     else:
         doomed = [(each, namespace) for each in named(kind or "", name or [])]
 
@@ -201,6 +205,19 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
         show(f"{target.shown} deleted")
 
     _each(doomed, delete_one, lambda item: item[0].shown)
+
+
+def _all_of(client: Any, word: str, namespace: str) -> list[Any]:
+    from penstock.cli.targets import Target, targets
+
+    found = [
+        (Target(each.kind, resource["metadata"]["name"]), namespace)
+        for each in targets(word, [])
+        for resource in client.listing(each.kind, namespace)
+    ]
+    if not found:
+        say(f"nothing to delete in namespace {namespace}")
+    return found
 
 
 def _targets_in(filename: list[str], namespace: str) -> list[Any]:

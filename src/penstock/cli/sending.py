@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit
 from penstock.errors import Rejected
 
 CONNECTIONS = 16
-TRIES = 6
+TRIES = 5
 LONGEST_WAIT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 SHOWN_REASONS = 5

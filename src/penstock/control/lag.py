@@ -36,23 +36,26 @@ class LagReader:
     def __init__(self, world: World) -> None:
         self._world = world
         self._lock = threading.Lock()
-        self._last: tuple[float, Lags] = (float("-inf"), {})
+        self._asked_at = float("-inf")
+        self._last: Lags = {}
 
     def read(self) -> Lags:
         """Raises Unavailable when Kafka does not answer."""
         with self._lock:
-            if time.monotonic() - self._last[0] > FRESH_SECONDS:
-                self._last = (time.monotonic(), self._ask())
-            return self._last[1]
+            wanted = [(each, topic) for each in self._world.store.list(TRIGGER.name) if (topic := self._topic(each))]
+            is_old = time.monotonic() - self._asked_at > FRESH_SECONDS
+            if is_old or {key_of(each) for each, _ in wanted} != set(self._last):
+                self._last = self._ask(wanted)
+                self._asked_at = time.monotonic()
+            return self._last
 
-    def _ask(self) -> Lags:
-        with_topic = [(each, topic) for each in self._world.store.list(TRIGGER.name) if (topic := self._topic(each))]
-        groups = {key_of(each): names.trigger_group(namespace_of(each), name_of(each)) for each, _ in with_topic}
+    def _ask(self, wanted: list[tuple[Resource, Topic]]) -> Lags:
+        groups = {key_of(each): names.trigger_group(namespace_of(each), name_of(each)) for each, _ in wanted}
         committed = groups_read.committed_offsets(self._world.admin, groups.values())
-        ends = {t.name: topics.latest_offsets(self._world.admin, t.name, t.partitions) for t in _unique(with_topic)}
+        ends = {t.name: topics.latest_offsets(self._world.admin, t.name, t.partitions) for t in _unique(wanted)}
         return {
             key_of(each): _positions(each, topic, committed[groups[key_of(each)]], ends[topic.name])
-            for each, topic in with_topic
+            for each, topic in wanted
         }
 
     def _topic(self, trigger: Resource) -> Topic | None:

@@ -1,0 +1,128 @@
+"""A controller on the real Kafka of this run, with an ingress that answers probes, and the means to watch it."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pytest
+
+from penstock.contract.model import CONTRACT_TOPIC, Agreement, decode_agreement
+from penstock.control.controller import Controller
+from penstock.control.kinds import Resource, condition
+from penstock.control.records import Records
+from penstock.control.settings import ControllerSettings
+from penstock.control.world import Ledger
+from penstock.kafka import ledger
+from penstock.kafka.connection import KafkaConnection
+from tests.sink import Answer, Request, Sink
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS = 20.0
+
+
+def until(look: Callable[[], T | None], what: str = "what was expected") -> T:
+    """What ``look`` gives once it gives something; fails when it does not within the deadline."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come within {DEADLINE_SECONDS:g} s")
+
+
+def echo(request: Request) -> Answer:
+    """How a receiver answers a probe of an address that it knows."""
+    return Answer(200, headers={"K-Network-Hash": request.headers.get("k-network-hash", "")})
+
+
+@dataclass
+class Running:
+    """A controller in this process, and the questions that tests ask about it."""
+
+    kafka: KafkaConnection
+    ingress: Sink
+    ledger: Ledger = ledger
+    changes: list[tuple[str, Resource]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        settings = ControllerSettings(
+            bootstrap_servers=self.kafka.bootstrap_servers,
+            ingress_port=self.ingress.port,
+            resync_seconds=0.5,
+            default_partitions=2,
+        )
+        self.controller = Controller(settings, self.ledger, lambda *change: self.changes.append(change))
+        self.controller.start()
+        until(lambda: self.controller.is_ready, "the controller")
+
+    def apply(self, resource: dict[str, Any]) -> Resource:
+        return self.controller.store.apply(resource)[0]
+
+    def get(self, kind: str, name: str) -> Resource | None:
+        return self.controller.store.get(kind, "default", name)
+
+    def condition(self, kind: str, name: str, type_: str, status: str) -> dict[str, Any]:
+        """The condition, once it has that status."""
+
+        def look() -> dict[str, Any] | None:
+            resource = self.get(kind, name)
+            found = condition(resource, type_) if resource else None
+            return found if found and found["status"] == status else None
+
+        return until(look, f"{kind} {name} {type_}={status}")
+
+    def ready(self, kind: str, name: str) -> Resource:
+        self.condition(kind, name, "Ready", "True")
+        resource = self.get(kind, name)
+        assert resource is not None
+        return resource
+
+    def delete(self, kind: str, name: str) -> None:
+        self.controller.store.delete(kind, "default", name)
+        until(lambda: self.get(kind, name) is None, f"the end of {kind} {name}")
+
+    def agreement(self, key: str) -> Agreement | None:
+        """What the contract topic itself holds."""
+        raw = Records(self.kafka, CONTRACT_TOPIC).load().get(key)
+        return decode_agreement(raw) if raw else None
+
+    def clear(self) -> None:
+        """Removes all that is stored, triggers first."""
+        for resource in reversed(self.controller.store.list()):
+            self.delete(resource["kind"], resource["metadata"]["name"])
+
+    def stop(self) -> None:
+        self.controller.stop()
+
+
+@pytest.fixture
+def ingress(sink: Callable[[], Sink]) -> Sink:
+    receiver = sink()
+    for path in ("/default/orders", "/default/bills"):
+        receiver.answer(path, with_=echo)
+    return receiver
+
+
+@pytest.fixture
+def run(kafka: KafkaConnection, ingress: Sink) -> Iterator[Callable[..., Running]]:
+    """Starts controllers; at the end everything that they keep is removed, since the Kafka is shared."""
+    started: list[Running] = []
+
+    def start(**with_: Any) -> Running:
+        started.append(Running(kafka, ingress, **with_))
+        return started[-1]
+
+    yield start
+    for each in started[:-1]:
+        each.stop()
+    if started:
+        started[-1].clear()
+        started[-1].stop()
+
+
+@pytest.fixture
+def running(run: Callable[..., Running]) -> Running:
+    return run()

@@ -11,12 +11,20 @@ def fetch() -> None:
     What is there already is not fetched again; a fetch that was cut off goes on where it stopped.
     """
     from penstock.cli.screen import screen
+    from penstock.errors import PenstockError
+    from penstock.kafka import warmup
     from penstock.kafka.cache import cache_dir
     from penstock.kafka.fetch import fetch_missing, is_complete
 
     shown = screen()
-    if is_complete():
+    if is_complete() and warmup.is_made(cache_dir()):
         shown.say(f"nothing is missing in {cache_dir()}")
         return
     fetch_missing(shown)
+    if not warmup.is_made(cache_dir()):
+        shown.say("preparing quick starts of Kafka")
+        try:
+            warmup.make(cache_dir())
+        except PenstockError as error:  # it only costs seconds at each start
+            shown.say(f"without them: {error.message}")
     shown.say(f"all is in {cache_dir()}; nothing needs the network any more")

@@ -13,7 +13,7 @@ from signal import SIGTERM
 
 from penstock import child
 from penstock.errors import Misconfigured, PenstockError, Unavailable
-from penstock.kafka import data_directory, fetch, java
+from penstock.kafka import data_directory, fetch, java, quickstart
 from penstock.kafka.cache import cache_dir
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ivy import pyspark_jars
@@ -41,6 +41,7 @@ class EmbeddedKafka:
             )
         self.spec = spec
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.jvm_options: list[str] | None = None  # other ones than those of a quick start
         self._cache = cache or cache_dir()
         self._log_sizes: dict[int, int] = {}
 
@@ -72,6 +73,7 @@ class EmbeddedKafka:
             arguments=[
                 *self._java(node),
                 *JVM_OPTIONS,
+                *(quickstart.use(self.archive) if self.jvm_options is None else self.jvm_options),
                 "kafka.Kafka",
                 str(node_folder(self.spec.data_dir, node) / "server.properties"),
             ],
@@ -167,14 +169,22 @@ class EmbeddedKafka:
                     hint=f"see {self.log(node)}",
                 )
 
+    @property
+    def archive(self) -> Path:
+        """Where the archive for quick starts is, or would be."""
+        return quickstart.archive_of(self._java_binary, self._class_path, self._cache)
+
+    @property
+    def _java_binary(self) -> Path:
+        return java.java_home(self._cache) / "bin" / "java"
+
+    @property
+    def _class_path(self) -> list[Path]:
+        logging_jars = [path for pattern in LOGGING_JARS for path in sorted(pyspark_jars().glob(pattern))]
+        return [*fetch.kafka_jars(self._cache), *logging_jars]
+
     def _java(self, node: int) -> list[str]:
         """Java with the class path and the log settings of a node."""
-        logging_jars = [path for pattern in LOGGING_JARS for path in sorted(pyspark_jars().glob(pattern))]
-        class_path = ":".join(str(path) for path in [*fetch.kafka_jars(self._cache), *logging_jars])
         log_settings = node_folder(self.spec.data_dir, node) / "log4j2.properties"
-        return [
-            str(java.java_home(self._cache) / "bin" / "java"),
-            f"-Dlog4j2.configurationFile={log_settings}",
-            "-cp",
-            class_path,
-        ]
+        class_path = ":".join(str(path) for path in self._class_path)
+        return [str(self._java_binary), f"-Dlog4j2.configurationFile={log_settings}", "-cp", class_path]

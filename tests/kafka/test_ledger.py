@@ -1,0 +1,110 @@
+"""Promises of the ledger and the claims, on a real Kafka: the latest generation wins, and a zombie moves nothing."""
+
+import uuid
+
+import pytest
+
+from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
+from penstock.errors import Misconfigured
+from penstock.kafka import claims, ledger
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger
+from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+
+
+@pytest.fixture
+def lane(kafka: KafkaConnection) -> LaneKey:
+    """A lane of a subscription that nobody else knows."""
+    create_missing(kafka.admin(), [TopicSpec(topic, config=COMPACTED) for topic in (LEDGER_TOPIC, CLAIMS_TOPIC)])
+    return LaneKey(f"uid-{uuid.uuid4()}", "topic-id", 0)
+
+
+def test_start_positions_are_written_once(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a controller that repeats its work does not move a lane that has begun."""
+    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 7, 1: 9})
+    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 100, 1: 100})
+    known = ledger.read_ledger(kafka)
+    assert known.entry(lane) == (0, LaneRecord(7))
+    assert known.entry(lane._replace(partition=1)) == (0, LaneRecord(9))
+
+
+def test_a_late_write_of_an_old_generation_is_not_read(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: what a worker writes after it was replaced changes nothing."""
+    producer = kafka.producer()
+    ledger.write(producer, lane, 5, LaneRecord(50, ((52, 53),)))
+    ledger.write(producer, lane, 3, LaneRecord(999))
+    ledger.flush(producer, "a test")
+    entry = ledger.read_ledger(kafka).entry(lane)
+    assert entry == (5, LaneRecord(50, ((52, 53),)))
+
+
+def test_an_erased_generation_is_gone_and_the_rest_stays(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: clearing up after a predecessor removes its record and no other."""
+    producer = kafka.producer()
+    ledger.write(producer, lane, 3, LaneRecord(1))
+    ledger.write(producer, lane, 5, LaneRecord(2))
+    ledger.erase(producer, lane, [3])
+    ledger.flush(producer, "a test")
+    known = ledger.read_ledger(kafka)
+    assert known.generations(lane) == [5]
+
+
+def test_forgetting_a_subscription_removes_all_its_lanes(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a trigger made anew does not begin where its namesake ended."""
+    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 7, 1: 9})
+    ledger.forget(kafka, lane.subscription_uid)
+    assert ledger.read_ledger(kafka).entry(lane) is None
+
+
+def test_a_topic_made_anew_does_not_use_the_old_position(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: positions belong to a topic's id, not to its name."""
+    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 7})
+    assert ledger.read_ledger(kafka).entry(lane._replace(topic_id="another")) is None
+
+
+def test_an_unknown_format_is_refused() -> None:
+    """Kept promise: a ledger written by a newer version stops the start instead of being misread."""
+    with pytest.raises(Misconfigured, match="format 99"):
+        Ledger().take(ledger.encode_key(LaneKey("u", "t", 0), 1), b'{"position":1,"format":99}')
+
+
+def test_a_later_query_outranks_an_earlier_one_that_claims_last(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a worker of an old query that wakes up late does not win the partition back."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    old, new = (claims.next_query_number(producer, topic_id) for _ in range(2))
+    newer = claims.claim(producer, topic_id, 0, new)
+    older = claims.claim(producer, topic_id, 0, old)
+    watch = claims.Watch(kafka)
+    watch.read_to_end(10.0)
+    assert watch.holder(topic_id, 0) == newer > older
+    assert watch.holder(topic_id, 1) == 0
+    watch.close()
+
+
+def test_the_closing_word_lets_the_successor_begin(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a successor sees whether its predecessor is still at work."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    first = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    second = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    watch = claims.Watch(kafka)
+    watch.read_to_end(10.0)
+    assert watch.has_unclosed(topic_id, 0, below=second)
+    claims.close(producer, topic_id, 0, first)
+    watch.read_to_end(10.0)
+    assert not watch.has_unclosed(topic_id, 0, below=second)
+    watch.close()
+
+
+def test_a_release_fences_old_workers_but_not_the_next_query(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: letting go of the old query can never stop the new one."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    old = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    release = claims.next_query_number(producer, topic_id)
+    new = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    claims.release(producer, topic_id, 0, release)
+    watch = claims.Watch(kafka)
+    watch.read_to_end(10.0)
+    assert watch.holder(topic_id, 0) == new
+    assert watch.has_unclosed(topic_id, 0, below=release << claims.QUERY_SHIFT)
+    assert old < release << claims.QUERY_SHIFT < new
+    watch.close()

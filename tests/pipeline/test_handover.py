@@ -1,0 +1,176 @@
+"""Promises of the hand-over from Spark to Python, each through a real Spark: who matches, and what arrives."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from penstock.contract.model import Subscription
+from penstock.delivery.row import Row
+from penstock.event.kafka import encode_record
+from penstock.event.model import Event
+from penstock.pipeline.handover import handed_over, parse_row
+from penstock.pipeline.session import LIVE_BATCH_BYTES
+
+HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+RECORD = StructType(
+    [
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("value", BinaryType()),
+        StructField("headers", ArrayType(HEADER)),
+    ]
+)
+Headers = Sequence[tuple[str, bytes | None]] | None
+
+
+def subscription(*filters: Mapping[str, Any]) -> Subscription:
+    return Subscription(
+        uid="u",
+        kind="Trigger",
+        namespace="n",
+        name="t",
+        topic="orders",
+        group="g",
+        subscriber_url="http://localhost/",
+        filters=tuple(dict(each) for each in filters),
+    )
+
+
+EVERYTHING = subscription()
+
+
+def hand_over(
+    spark: SparkSession, records: Sequence[tuple[bytes | None, Headers]], subscriptions: Sequence[Subscription]
+) -> list[tuple[str, Row]]:
+    """The records as a topic's partition 3 from offset 100 on, through Spark and taken apart again."""
+    rows = [(3, 100 + i, value, headers) for i, (value, headers) in enumerate(records)]
+    packed = spark.createDataFrame(rows, RECORD).select(handed_over(subscriptions).alias("row")).collect()
+    parsed = []
+    for index, each in enumerate(packed):
+        assert len(each.row) > LIVE_BATCH_BYTES, "a row that Spark would keep back in live mode"
+        partition, kind, row = parse_row(bytes(each.row))
+        assert (partition, row.offset) == (3, 100 + index)
+        parsed.append((kind, row))
+    return parsed
+
+
+def event(**attributes: str) -> Event:
+    return Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **attributes}, b'{"a": 1}')
+
+
+def record(each: Event, mode: Any = "binary") -> tuple[bytes | None, Headers]:
+    encoded = encode_record(each, mode)
+    return encoded.value, encoded.headers
+
+
+def test_an_event_arrives_as_finished_header_lines_and_untouched_data(spark: SparkSession) -> None:
+    """Kept promise: what a subscriber gets is what was stored, plus partition and offset."""
+    data = bytes(range(256)) + b"\n\0\r\n\r\n"
+    stored = Event({"specversion": "1.0", "id": "A-1", "source": "/s", "type": "t", "datacontenttype": "a/b"}, data)
+    ((kind, row),) = hand_over(spark, [record(stored)], [EVERYTHING])
+    assert kind == "b"
+    assert row.body == data
+    assert sorted(row.headers) == sorted(
+        [
+            b"ce-specversion:1.0",
+            b"ce-id:A-1",
+            b"ce-source:/s",
+            b"ce-type:t",
+            b"content-type:a/b",
+            b"ce-knativekafkapartition:3",
+            b"ce-knativekafkaoffset:100",
+        ]
+    )
+
+
+def test_values_beyond_visible_ascii_are_percent_encoded(spark: SparkSession) -> None:
+    """Kept promise: header values follow CloudEvents' HTTP binding; the content type stays as it is."""
+    stored = event(subject='Euro € 😀 "50%"', datacontenttype="text/plain; charset=utf-8", empty="")
+    ((_, row),) = hand_over(spark, [record(stored)], [EVERYTHING])
+    assert b"ce-subject:Euro%20%E2%82%AC%20%F0%9F%98%80%20%2250%25%22" in row.headers
+    assert b"content-type:text/plain; charset=utf-8" in row.headers
+    assert b"ce-empty;" in row.headers  # libcurl's way to send an empty header
+
+
+def test_a_structured_record_is_delivered_in_binary_form(spark: SparkSession) -> None:
+    """Kept promise: records that others wrote in structured mode match and arrive like all others."""
+    wanted = subscription({"exact": {"type": "order.created", "amount": "5"}})
+    stored = event(type="order.created", amount="5", datacontenttype="application/json")
+    ((kind, row),) = hand_over(spark, [record(stored, "structured")], [wanted])
+    assert kind == "s"
+    assert row.matched == (0,)
+    assert b"ce-type:order.created" in row.headers
+    assert b"content-type:application/json" in row.headers
+    assert row.body == b'{"a": 1}'
+
+
+def test_trace_context_is_passed_on_and_other_headers_are_not(spark: SparkSession) -> None:
+    """Kept promise: W3C trace context reaches the subscriber; a record's private headers do not."""
+    value, headers = record(event())
+    assert headers is not None
+    more = [*headers, ("traceparent", b"00-abc-def-01"), ("authorization", b"secret")]
+    ((_, row),) = hand_over(spark, [(value, more)], [EVERYTHING])
+    assert b"traceparent:00-abc-def-01" in row.headers
+    assert not any(b"secret" in line for line in row.headers)
+
+
+RUBBISH: list[tuple[bytes | None, Headers]] = [
+    (None, None),
+    (None, []),
+    (b"just text", []),
+    (b"{}", [("ce_id", b"1")]),
+    (b"{trunc", [("content-type", b"application/cloudevents+json")]),
+    (None, [("content-type", b"application/cloudevents+json")]),
+    (b"[1]", [("content-type", b"application/cloudevents+json")]),
+]
+
+
+def test_a_record_that_is_no_event_only_moves_the_position(spark: SparkSession) -> None:
+    """Kept promise: rubbish in a topic reaches nobody and stops nothing."""
+    rows = hand_over(spark, RUBBISH, [EVERYTHING])
+    assert [(kind, row.matched) for kind, row in rows] == [("x", ())] * len(RUBBISH)
+
+
+def test_header_values_cannot_smuggle_headers(spark: SparkSession) -> None:
+    """Kept promise: a record written past the receiver cannot inject headers into a delivery."""
+    body, headers = record(event())
+    assert headers is not None
+    values = [b"a\r\nX-Evil: 1", b"a\nb", b"a\0ce-evil:1", b"\xff\xfe", b"a\x1fb", None]
+    rows = hand_over(spark, [(body, [*headers, ("ce_ext", value)]) for value in values], [EVERYTHING])
+    assert [(kind, row.matched) for kind, row in rows] == [("x", ())] * len(values)
+
+
+FILTERS: list[tuple[Mapping[str, Any], list[str]]] = [
+    ({"exact": {"type": "order.created"}}, ["created"]),
+    ({"exact": {"type": "order.created", "region": "eu"}}, []),
+    ({"exact": {"type": "Order.Created"}}, []),
+    ({"prefix": {"type": "order."}}, ["created", "shipped"]),
+    ({"suffix": {"type": ".shipped"}}, ["shipped"]),
+    ({"prefix": {"region": "e"}}, ["shipped"]),
+    ({"not": {"prefix": {"region": "e"}}}, ["created", "other"]),
+    ({"any": [{"exact": {"region": "eu"}}, {"exact": {"type": "other"}}]}, ["shipped", "other"]),
+    ({"all": [{"prefix": {"type": "order."}}, {"not": {"exact": {"region": "eu"}}}]}, ["created"]),
+    ({"attributes": {"region": ""}}, ["shipped"]),
+    ({"attributes": {"type": "other", "region": ""}}, []),
+    ({"attributes": {}}, ["created", "shipped", "other"]),
+    ({"exact": {"datacontenttype": "application/json"}}, ["created", "shipped", "other"]),
+    ({"not": {"exact": {"dataschema": "x"}}}, ["created", "shipped", "other"]),
+]
+
+
+def test_filters_decide_as_the_specification_says(spark: SparkSession) -> None:
+    """Kept promise: every dialect, missing attributes included, all in one projection."""
+    events = {
+        "created": event(type="order.created", datacontenttype="application/json"),
+        "shipped": event(type="order.shipped", region="eu", datacontenttype="application/json"),
+        "other": event(type="other", datacontenttype="application/json"),
+    }
+    names = list(events)
+    rows = hand_over(spark, [record(each) for each in events.values()], [subscription(f) for f, _ in FILTERS])
+    found: list[list[str]] = [[] for _ in FILTERS]
+    for name, (_, row) in zip(names, rows, strict=True):
+        for place in row.matched:
+            found[place].append(name)
+    assert found == [expected for _, expected in FILTERS]

@@ -1,0 +1,200 @@
+"""The acknowledged producer: records in, and for each request of them one call when Kafka has all or has failed.
+
+Called by the receiver, on its event loop; the calls back come on that loop too. librdkafka reports from a thread
+of ours that polls it; the loop is woken once for all reports that came together.
+
+    send ──▶ librdkafka ──▶ Kafka ──▶ poll thread ──(one wake-up)──▶ loop: done(None or the error) per request
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from penstock.errors import PenstockError, Rejected, Unavailable
+from penstock.event.kafka import Record
+from penstock.kafka.connection import KafkaConnection
+
+logger = logging.getLogger("penstock.kafka")
+
+Done = Callable[[PenstockError | None], None]
+
+POLL_SECONDS = 1.0
+PROBE_SECONDS = 1.0
+RECORD_OVERHEAD_BYTES = 256 * 1024  # the head of a request, escaped and framed, beside its body
+
+
+class TooLarge(Rejected):
+    """The record is larger than the topic allows; sending it again changes nothing."""
+
+
+@dataclass(frozen=True)
+class ProducerLimits:
+    events: int
+    bytes: int
+    body_bytes: int
+    delivery_timeout_seconds: float
+
+
+_counting = threading.Lock()  # the records of a batch are counted on two threads when not all were taken
+
+
+class _Ticket:
+    """The records of one request that Kafka has not yet reported on."""
+
+    __slots__ = ("_finished", "done", "error", "waiting")
+
+    def __init__(self, waiting: int, done: Done, finished: list["_Ticket"]) -> None:
+        self.waiting = waiting
+        self.done = done
+        self.error: KafkaError | None = None
+        self._finished = finished
+
+    def report(self, error: KafkaError | None, _message: Any) -> None:
+        """Called by librdkafka's poll for each record, on the poll thread."""
+        with _counting:
+            if error is not None:
+                self.error = error
+            self.waiting -= 1
+            if self.waiting == 0:
+                self._finished.append(self)
+
+
+class _Line:
+    """One librdkafka producer and the thread that polls it. A fatal error ends it; the next one replaces it."""
+
+    def __init__(self, owner: "AcknowledgedProducer") -> None:
+        self._owner = owner
+        self._stopping = False
+        self.finished: list[_Ticket] = []
+        self.producer: Producer = owner.connect(self._on_error)
+        self._thread = threading.Thread(target=self._poll, name="kafka-acknowledgements", daemon=True)
+        self._thread.start()
+
+    def abandon(self) -> None:
+        """Fails what it still holds and lets it end; its tickets are reported all the same."""
+        self._stopping = True
+        self.producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def _poll(self) -> None:
+        poll, wake = self.producer.poll, self._owner.wake
+        while not self._stopping or len(self.producer) > 0:
+            poll(POLL_SECONDS)
+            if self.finished:
+                wake(self)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Called by poll with what concerns no single record."""
+        if error.fatal():
+            self._owner.wake_with(self._owner.replace, self, error.str())
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._owner.wake_with(self._owner.on_all_brokers_down, error.str())
+        else:
+            logger.debug("producer: %s", error.str())
+
+
+class AcknowledgedProducer:
+    """Sends records and says when Kafka has them (acks=all, idempotent)."""
+
+    def __init__(
+        self, connection: KafkaConnection, limits: ProducerLimits, on_all_brokers_down: Callable[[str], None]
+    ) -> None:
+        self.on_all_brokers_down = on_all_brokers_down
+        self._connection = connection
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._line = _Line(self)
+
+    def send(self, topic: str, records: Sequence[Record], done: Done) -> None:
+        """Hands the records to librdkafka. ``done`` is called once, later, unless this raises.
+
+        Raises Unavailable or TooLarge when not one of them was taken.
+        """
+        line = self._line
+        ticket = _Ticket(len(records), done, line.finished)
+        taken = 0
+        try:
+            for key, value, headers in records:
+                line.producer.produce(topic, value, key, headers=headers, on_delivery=ticket.report)
+                taken += 1
+        except (BufferError, KafkaException) as error:
+            reason = _kafka_error(error)
+            if reason.fatal():
+                self.replace(line, reason.str())
+            if taken == 0:
+                raise _explained(reason) from error
+            # Some of a batch are on their way: the answer must wait for them, and cannot be "accepted".
+            ticket.error = reason
+            for _ in range(len(records) - taken):
+                ticket.report(reason, None)
+
+    def led_topics(self) -> frozenset[str]:
+        """The topics whose partitions all have a leader. Blocks up to a second; raises when Kafka is away."""
+        found = self._line.producer.list_topics(timeout=PROBE_SECONDS).topics
+        return frozenset(
+            name
+            for name, topic in found.items()
+            if topic.error is None and all(partition.leader >= 0 for partition in topic.partitions.values())
+        )
+
+    def flush(self, timeout_seconds: float) -> int:
+        """Waits until everything is reported; returns how many records are not."""
+        return int(self._line.producer.flush(timeout_seconds))
+
+    def replace(self, line: _Line, reason: str) -> None:
+        """After a fatal error (the idempotent sequence is broken) only a new producer goes on."""
+        if line is self._line:
+            logger.error("the producer is replaced: %s", reason)
+            self._line = _Line(self)
+            line.abandon()
+
+    def connect(self, on_error: Callable[[KafkaError], None]) -> Producer:
+        limits = self._limits
+        return self._connection.producer(
+            **{
+                "error_cb": on_error,
+                "message.timeout.ms": int(limits.delivery_timeout_seconds * 1000),
+                "queue.buffering.max.messages": limits.events + 1000,
+                "queue.buffering.max.kbytes": 2 * limits.bytes // 1024 + 1024,
+                "message.max.bytes": limits.body_bytes + RECORD_OVERHEAD_BYTES,
+                "allow.auto.create.topics": False,  # a topic that was deleted must not come back by a late event
+                "socket.connection.setup.timeout.ms": 2000,
+            }
+        )
+
+    def wake(self, line: _Line) -> None:
+        """On the poll thread: hands over all reports that came together."""
+        finished = line.finished[:]
+        del line.finished[: len(finished)]
+        self.wake_with(_settle, finished)
+
+    def wake_with(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            logger.debug("the event loop has ended")  # nobody is left to be told
+
+
+def _settle(finished: list[_Ticket]) -> None:
+    for ticket in finished:
+        try:
+            ticket.done(None if ticket.error is None else _explained(ticket.error))
+        except Exception:
+            logger.exception("an acknowledgement could not be handed over")
+
+
+def _kafka_error(error: BufferError | KafkaException) -> KafkaError:
+    if isinstance(error, KafkaException):
+        found: KafkaError = error.args[0]
+        return found
+    return KafkaError(KafkaError._QUEUE_FULL)
+
+
+def _explained(error: KafkaError) -> PenstockError:
+    if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
+        return TooLarge("the event is larger than its topic allows", hint="see max.message.bytes of the topic")
+    return Unavailable(f"Kafka did not take the event: {error.str()}")

@@ -1,0 +1,138 @@
+"""THE PATH of an event from HTTP to its topic.
+
+    request ──▶ route ──▶ event(s) ──▶ record(s) ──▶ Kafka ──▶ 202
+       │          │           │            │           │
+       │          404         400          503         503  not acknowledged: unknown, the sender tries again
+       405, 413, 415          413 a batch  overloaded, 413  larger than the topic allows
+       431, 408, 400 (connection.py)       Kafka away
+
+Comes in: the head of a request, then the whole request, from a connection. Goes out: one answer for each. ``begin``
+and ``accept`` return at once; the 202 is sent from ``_settled``, which Kafka's acknowledgement of the last record
+calls and nothing else does. So a receiver that is killed between any two lines leaves the sender without an answer,
+never with a wrong one.
+"""
+
+import logging
+from collections.abc import Callable
+
+from penstock.contract.model import Route
+from penstock.errors import PenstockError, Rejected, Unavailable
+from penstock.event.http import decode
+from penstock.event.kafka import TRACE_HEADERS, encode_record
+from penstock.event.model import Event
+from penstock.kafka.produce import AcknowledgedProducer, TooLarge
+from penstock.receiver import answers
+from penstock.receiver.answers import Answer
+from penstock.receiver.health import Health
+from penstock.receiver.inflight import Inflight
+from penstock.receiver.request import Request
+from penstock.receiver.routes import Routes
+
+logger = logging.getLogger("penstock.receiver")
+
+Reply = Callable[[Answer], None]
+
+TRACES = {name.encode(): name for name in TRACE_HEADERS}
+
+
+class Ingress:
+    """What the path needs: where addresses lead, the producer, and how much may be under way."""
+
+    def __init__(self, routes: Routes, producer: AcknowledgedProducer, health: Health, inflight: Inflight) -> None:
+        self.routes = routes
+        self.draining = False
+        self._producer = producer
+        self._health = health
+        self._inflight = inflight
+
+    def begin(self, request: Request) -> Answer | None:
+        """Step 1, the head is there: the answer if it needs no body, None if this is an event to be read."""
+        path = request.path
+        if path in (b"/healthz", b"/readyz"):
+            return self._state(request)
+        route = self.routes.by_path.get(path) or self.routes.by_path.get(path.removesuffix(b"/"))
+        if route is None:
+            if not self.routes.are_current:
+                return answers.NOT_READY
+            return answers.refusal(404, f"no resource has the address {path[:200].decode('latin-1')}")
+        if request.method != b"POST":
+            return _other_method(request)
+        request.route = route
+        if request.header(b"content-encoding", b"identity").lower() != b"identity":
+            return answers.refusal(415, "the body is compressed", "send it without Content-Encoding")
+        if self._inflight.is_full:
+            return answers.OVERLOADED
+        return None
+
+    def accept(self, request: Request, reply: Reply) -> None:
+        """Steps 2 to 4, the body is there: events, records, Kafka."""
+        route = request.route
+        assert route is not None, "begin lets nothing through without a route"
+        try:
+            events = decode(request.headers, request.body)
+        except Rejected as error:
+            reply(answers.rejected(error))
+            return
+        if not events:
+            reply(answers.ACCEPTED)  # a batch may be empty, says the specification
+            return
+        refused = self._refuses(route, len(events))
+        if refused is not None:
+            reply(refused)
+            return
+        self._send(route, events, request, reply)
+
+    def _send(self, route: Route, events: list[Event], request: Request, reply: Reply) -> None:
+        traces = [(TRACES[name], value) for name, value in request.headers if name in TRACES]
+        records = [encode_record(event, route.content_mode, traces) for event in events]
+        number = len(records)
+        self._inflight.events += number
+
+        def settled(error: PenstockError | None) -> None:
+            self._inflight.events -= number
+            reply(self._settled(route.topic, error))
+
+        try:
+            self._producer.send(route.topic, records, settled)
+        except (TooLarge, Unavailable) as error:
+            settled(error)
+
+    def _settled(self, topic: str, error: PenstockError | None) -> Answer:
+        """Step 5: Kafka has reported on every record. Only here is an event accepted."""
+        if error is None:
+            self._health.acknowledged(topic)
+            return answers.ACCEPTED
+        if isinstance(error, TooLarge):
+            return answers.refusal(413, error.message, error.hint)
+        self._health.failed(topic, error.message)
+        return answers.unavailable(error.message)
+
+    def _refuses(self, route: Route, number: int) -> Answer | None:
+        """Whether events are not even handed to Kafka: it is known to be away, or enough are waiting for it."""
+        if not self._inflight.could_hold(number):
+            return answers.refusal(413, f"a batch of {number} events is too large", "send it in parts")
+        if not self._inflight.has_room(number):
+            return answers.OVERLOADED
+        reason = self._health.refuses(route.topic)
+        return None if reason is None else answers.unavailable(reason)
+
+    def _state(self, request: Request) -> Answer:
+        if request.method not in (b"GET", b"HEAD"):
+            return answers.WRONG_HEALTH_METHOD
+        if request.path == b"/healthz":
+            return answers.OK
+        if self.draining:
+            return answers.DRAINING
+        return answers.OK if self.routes.are_current else answers.NOT_READY
+
+
+def _other_method(request: Request) -> Answer:
+    """What is asked of an address besides taking an event: probes of the mesh, and a webhook's handshake."""
+    if request.method == b"GET" and request.header(b"k-network-probe") == b"probe":
+        return Answer(200, headers=(("K-Network-Hash", request.header(b"k-network-hash").decode("latin-1")),))
+    if request.method == b"OPTIONS":
+        origin = request.header(b"webhook-request-origin").decode("latin-1")
+        if not origin:
+            return answers.OPTIONS
+        return Answer(200, headers=(answers.ALLOW_EVENTS, ("WebHook-Allowed-Origin", origin)))
+    return answers.WRONG_METHOD

@@ -1,0 +1,65 @@
+"""The answers of the receiver, as values that know their bytes. Every one but 202 and 200 says why in JSON.
+
+Made by the path (``accept.py``) and, for what is no proper HTTP, by the connection itself.
+"""
+
+from http import HTTPStatus
+
+import msgspec
+
+from penstock.errors import PenstockError
+
+RETRY_AFTER_SECONDS = 1
+ALLOW_EVENTS = ("Allow", "POST, OPTIONS")
+ALLOW_HEALTH = ("Allow", "GET, HEAD")
+
+
+class Answer:
+    """Status, headers and body, encoded once: most answers are sent many times."""
+
+    __slots__ = ("_body", "_head", "closing", "open", "status")
+
+    def __init__(self, status: int, body: bytes = b"", headers: tuple[tuple[str, str], ...] = ()) -> None:
+        self.status = status
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in headers)]
+        if body:
+            lines.append("Content-Type: application/json")
+        lines.append(f"Content-Length: {len(body)}\r\n")
+        self._head = "\r\n".join(lines).encode("latin-1")
+        self._body = body
+        self.open = self.encoded(close=False)  # on a connection that stays
+        self.closing = self.encoded(close=True)
+
+    def encoded(self, *, close: bool, without_body: bool = False) -> bytes:
+        """The bytes to send; the answer to HEAD is one without its body."""
+        end = b"Connection: close\r\n\r\n" if close else b"\r\n"
+        return self._head + end + (b"" if without_body else self._body)
+
+
+def refusal(status: int, error: str, hint: str | None = None, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    """An answer that says what was wrong and, where it is known, what to do."""
+    said = {"error": error} if hint is None else {"error": error, "hint": hint}
+    return Answer(status, msgspec.json.encode(said), headers)
+
+
+def unavailable(error: str, hint: str | None = None) -> Answer:
+    """503: nothing is wrong with the request, it may be sent again."""
+    return refusal(503, error, hint, (("Retry-After", str(RETRY_AFTER_SECONDS)),))
+
+
+def rejected(error: PenstockError) -> Answer:
+    return refusal(400, error.message, error.hint)
+
+
+ACCEPTED = Answer(202)
+OK = Answer(200)
+OPTIONS = Answer(200, headers=(ALLOW_EVENTS,))
+NOT_READY = unavailable("the receiver has not read the contract yet", "is Kafka running, and the controller?")
+DRAINING = unavailable("the receiver is ending")
+OVERLOADED = unavailable("the receiver holds as many events as it may")
+TOO_MANY_CONNECTIONS = unavailable("the receiver has as many connections as it may")
+WRONG_METHOD = refusal(405, "events come with POST", headers=(ALLOW_EVENTS,))
+WRONG_HEALTH_METHOD = refusal(405, "health is asked for with GET", headers=(ALLOW_HEALTH,))
+MALFORMED = refusal(400, "this is not well-formed HTTP/1.1")
+TIMED_OUT = refusal(408, "the request was not complete in time")
+FAILED = refusal(500, "the receiver failed on this request; its log says why")

@@ -1,0 +1,151 @@
+"""The receiver process: listens, runs the path, ends without losing anything. ``run`` is its entry.
+
+With one process everything happens here. With several, the first one only starts the others, each with its own
+socket on the same port; when one dies all end, and whoever supervises the receiver starts it again.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+
+import uvloop
+
+from penstock.child import dies_with_parent, exit_words
+from penstock.errors import Unavailable
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.produce import AcknowledgedProducer, ProducerLimits
+from penstock.ports import require_free
+from penstock.receiver.accept import Ingress
+from penstock.receiver.connection import Connection, Site
+from penstock.receiver.health import Health
+from penstock.receiver.inflight import Inflight
+from penstock.receiver.routes import Routes
+from penstock.receiver.settings import ReceiverSettings
+
+logger = logging.getLogger("penstock.receiver")
+
+BACKLOG = 1024
+SWEEP_SECONDS = 0.5
+QUIET_SECONDS = 0.3  # an idle connection may have a request on its way when the end begins
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(settings: ReceiverSettings) -> None:
+    """Serves until SIGTERM or SIGINT; returns when everything accepted is answered."""
+    require_free(settings.host, settings.ingress_port, "--ingress-port")
+    if settings.receiver_processes > 1:
+        _run_several(settings)
+    else:
+        _run_one(settings)
+
+
+def _run_one(settings: ReceiverSettings) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings))
+
+
+async def _serve(settings: ReceiverSettings) -> None:
+    loop = asyncio.get_running_loop()
+    ending = asyncio.Event()
+    for number in ENDING:
+        loop.add_signal_handler(number, ending.set)
+    connection = KafkaConnection(settings.bootstrap_servers, client_id="penstock-receiver")
+    limits = ProducerLimits(
+        settings.inflight_events,
+        settings.inflight_bytes,
+        settings.body_limit_bytes,
+        settings.delivery_timeout_seconds,
+    )
+    health = Health(lambda: producer.led_topics())
+    producer = AcknowledgedProducer(connection, limits, health.lost_all_brokers)
+    inflight = Inflight(settings.inflight_events, settings.inflight_bytes)
+    routes = Routes(connection)
+    site = Site(settings, Ingress(routes, producer, health, inflight), inflight)
+    routes.start()
+    server = await loop.create_server(lambda: Connection(site), sock=_listen(settings), backlog=BACKLOG)
+    logger.info("taking events on http://%s:%d", settings.host, settings.ingress_port)
+    sweeping = loop.create_task(_sweep(site))
+    await ending.wait()
+    logger.info("ending: %d connections, %d events under way", len(site.connections), inflight.events)
+    server.close()
+    await _drain(site, settings.drain_seconds)
+    sweeping.cancel()
+    health.stop()
+    left = await asyncio.to_thread(producer.flush, settings.delivery_timeout_seconds)
+    routes.stop()
+    logger.info("ended: %d connections left, %d records unreported", len(site.connections), left)
+
+
+def _listen(settings: ReceiverSettings) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if settings.receiver_processes > 1:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind((settings.host, settings.ingress_port))
+    listener.setblocking(False)
+    return listener
+
+
+async def _sweep(site: Site) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        now = loop.time()
+        for connection in list(site.connections):
+            connection.sweep(now)
+
+
+async def _drain(site: Site, seconds: float) -> None:
+    """Every connection ends with its next answer; idle ones when nothing has come for a moment."""
+    site.is_draining = site.ingress.draining = True
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    while site.connections and loop.time() - start < seconds:
+        if loop.time() - start > QUIET_SECONDS:
+            for connection in list(site.connections):
+                connection.close_if_idle()
+        await asyncio.sleep(0.02)
+
+
+def _run_several(settings: ReceiverSettings) -> None:
+    """Forks before any thread or Kafka client exists: neither survives a fork."""
+    children = {_fork(settings) for _ in range(settings.receiver_processes)}
+    is_ending = False
+
+    def end(*_: object) -> None:
+        nonlocal is_ending
+        is_ending = True
+        for pid in children:
+            os.kill(pid, signal.SIGTERM)
+
+    for number in ENDING:
+        signal.signal(number, end)
+    failed: str | None = None
+    while children:
+        pid, status = os.wait()
+        children.discard(pid)
+        code = os.waitstatus_to_exitcode(status)
+        if code != 0 or not is_ending:
+            failed = failed or f"receiver process {pid} ended with {exit_words(code)}"
+            end()
+    if failed is not None:
+        raise Unavailable(failed)
+
+
+def _fork(settings: ReceiverSettings) -> int:
+    die_with_parent = dies_with_parent(signal.SIGTERM)
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    code = 1
+    try:
+        if die_with_parent is not None:
+            die_with_parent()
+        _run_one(settings)
+        code = 0
+    except BaseException:
+        logger.exception("a receiver process failed")
+    finally:
+        os._exit(code)

@@ -1,0 +1,22 @@
+"""The settings of the receiver process."""
+
+from dataclasses import dataclass
+
+from penstock.settings import setting
+
+
+@dataclass(frozen=True)
+class ReceiverSettings:
+    host: str = setting("127.0.0.1", "the address to listen on")
+    ingress_port: int = setting(8080, "the port on which events are taken")
+    bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
+    receiver_processes: int = setting(1, "processes that take events on the same port")
+    body_limit_bytes: int = setting(1024 * 1024, "the largest body of a request; beyond it 413")
+    head_limit_bytes: int = setting(64 * 1024, "the largest head of a request (line and headers); beyond it 431")
+    inflight_events: int = setting(20_000, "events that may wait for Kafka at once, per process; beyond it 503")
+    inflight_bytes: int = setting(32 * 1024 * 1024, "bytes of requests held at once, per process; beyond it 503")
+    connection_limit: int = setting(4096, "open connections per process; further ones get 503")
+    read_timeout_seconds: float = setting(15.0, "a request must be complete this long after its first byte")
+    idle_timeout_seconds: float = setting(75.0, "a connection without requests is closed after this time")
+    delivery_timeout_seconds: float = setting(2.5, "how long Kafka may take to acknowledge; then the answer is 503")
+    drain_seconds: float = setting(10.0, "how long an ending receiver waits for what it has accepted")

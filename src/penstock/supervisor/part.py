@@ -83,7 +83,10 @@ class RunningPart:
         child.kill_all(child.session_members(self.process.pid))
         healthy = self.state == "ready" and now - self.since >= HEALTHY_AFTER_SECONDS
         self.failures = 1 if healthy else self.failures + 1
-        said = logs.last_errors(self.part.log, self._log_size) or logs.last_errors(self.part.command.output)
+        killed = code < 0  # by somebody else: then its last lines are no reason
+        said = logs.last_errors(self.part.log, self._log_size, or_last_lines=not killed)
+        if not said and not killed:
+            said = logs.last_errors(self.part.command.output)
         self.reason = child.exit_words(code) + "".join(f"\n{line}" for line in said)
         self.next_start = now + backoff_seconds(self.failures)
         self.state, self.process, self.restarts = "waiting", None, self.restarts + 1

@@ -47,8 +47,8 @@ def configure(level: str = "INFO", *, debug: bool = False, stream: TextIO | None
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
-def last_errors(log: Path, since_byte: int = 0, limit: int = 3) -> list[str]:
-    """The last lines of a log that look like a reason, or else simply its last ones."""
+def last_errors(log: Path, since_byte: int = 0, *, or_last_lines: bool = True, limit: int = 3) -> list[str]:
+    """The last lines of a log that look like a reason, or else simply its last ones if those are wanted."""
     try:
         with log.open("rb") as stream:
             size = stream.seek(0, 2)
@@ -58,7 +58,8 @@ def last_errors(log: Path, since_byte: int = 0, limit: int = 3) -> list[str]:
         return []
     lines = [line.strip() for line in lines if line.strip()]
     telling = [line for line in lines if ERROR_LINE.search(line)]
-    return [line[:300] for line in (telling or lines)[-limit:]]
+    chosen = telling or (lines if or_last_lines else [])
+    return [line[:300] for line in chosen[-limit:]]
 
 
 def size_of(log: Path) -> int:

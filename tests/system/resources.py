@@ -1,0 +1,43 @@
+"""Resources for the tests of the whole system, applied as a user applies them."""
+
+import json
+from typing import Any
+
+from tests.conftest import System
+
+
+def broker(name: str, **annotations: str) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": {"eventing.knative.dev/broker.class": "Kafka", **annotations}}
+    return {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "metadata": metadata}
+
+
+def trigger(name: str, broker_name: str, url: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "eventing.knative.dev/v1",
+        "kind": "Trigger",
+        "metadata": {"name": name},
+        "spec": {"broker": broker_name, "subscriber": {"uri": url}, **spec},
+    }
+
+
+def apply(system: System, *resources: dict[str, Any]) -> None:
+    """Applies them (JSON is YAML) and waits until all are ready."""
+    documents = "\n---\n".join(json.dumps(each) for each in resources)
+    applied = system.run("apply", "-f", "-", stdin=documents)
+    assert applied.returncode == 0, applied.stderr
+    for each in resources:
+        target = f"{each['kind'].lower()}/{each['metadata']['name']}"
+        waited = system.run("wait", target, "--for=condition=Ready", "--timeout=60s")
+        assert waited.returncode == 0, waited.stderr
+
+
+def remove(system: System, *resources: dict[str, Any]) -> None:
+    for each in reversed(resources):
+        system.run("delete", each["kind"].lower(), each["metadata"]["name"])
+
+
+def get(system: System, kind: str, name: str) -> dict[str, Any]:
+    shown = system.run("get", kind, name, "-o", "json")
+    assert shown.returncode == 0, shown.stderr
+    found: dict[str, Any] = json.loads(shown.stdout)
+    return found

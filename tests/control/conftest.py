@@ -15,11 +15,13 @@ from penstock.control.settings import ControllerSettings
 from penstock.control.world import Ledger
 from penstock.kafka import ledger
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import read_ledger
 from tests.sink import Answer, Request, Sink
 
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 20.0
+TOPIC = "knative-broker-default-orders"
 
 
 def until(look: Callable[[], T | None], what: str = "what was expected") -> T:
@@ -36,6 +38,20 @@ def until(look: Callable[[], T | None], what: str = "what was expected") -> T:
 def echo(request: Request) -> Answer:
     """How a receiver answers a probe of an address that it knows."""
     return Answer(200, headers={"K-Network-Hash": request.headers.get("k-network-hash", "")})
+
+
+def produce(kafka: KafkaConnection, topic: str, count: int) -> None:
+    producer = kafka.producer()
+    for n in range(count):
+        producer.produce(topic, value=f"event {n}".encode(), partition=n % 2)
+    assert producer.flush(10) == 0
+
+
+def starts(kafka: KafkaConnection, uid: str) -> dict[int, int]:
+    """The positions that the ledger holds for a subscription."""
+    found = read_ledger(kafka)
+    entries = {lane.partition: found.entry(lane) for lane in found.lanes() if lane.subscription_uid == uid}
+    return {partition: entry.record.position for partition, entry in sorted(entries.items()) if entry is not None}
 
 
 @dataclass
@@ -98,31 +114,39 @@ class Running:
         self.controller.stop()
 
 
-@pytest.fixture
-def ingress(sink: Callable[[], Sink]) -> Sink:
-    receiver = sink()
+def _ingress() -> Sink:
+    receiver = Sink().start()
     for path in ("/default/orders", "/default/bills"):
         receiver.answer(path, with_=echo)
     return receiver
 
 
 @pytest.fixture
-def run(kafka: KafkaConnection, ingress: Sink) -> Iterator[Callable[..., Running]]:
-    """Starts controllers; at the end everything that they keep is removed, since the Kafka is shared."""
+def run(kafka: KafkaConnection) -> Iterator[Callable[..., Running]]:
+    """Starts controllers, one after the other; at the end what they keep is removed, since the Kafka is shared."""
     started: list[Running] = []
+    ingress = _ingress()
 
     def start(**with_: Any) -> Running:
         started.append(Running(kafka, ingress, **with_))
         return started[-1]
 
     yield start
-    for each in started[:-1]:
-        each.stop()
-    if started:
-        started[-1].clear()
-        started[-1].stop()
+    started[-1].clear()
+    started[-1].stop()
+    ingress.stop()
+
+
+@pytest.fixture(scope="module")
+def one_for_all(kafka: KafkaConnection) -> Iterator[Running]:
+    running = Running(kafka, _ingress())
+    yield running
+    running.stop()
+    running.ingress.stop()
 
 
 @pytest.fixture
-def running(run: Callable[..., Running]) -> Running:
-    return run()
+def running(one_for_all: Running) -> Iterator[Running]:
+    """A controller that keeps nothing yet; the tests of a module share it."""
+    yield one_for_all
+    one_for_all.clear()

@@ -1,33 +1,13 @@
 """The controller on a real Kafka: what people apply comes true, and stays true through kills and deletions."""
 
-from collections.abc import Callable
-from typing import Any
-
-from penstock.contract.model import CONTRACT_TOPIC, REPORT_TOPIC, Agreement, QueryReport, encode
-from penstock.errors import Unavailable
+from penstock.contract.model import REPORT_TOPIC, QueryReport, encode
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, read_ledger
 from penstock.kafka.table import put
-from tests.control.conftest import Running, until
+from tests.control.conftest import TOPIC, Running, produce, starts, until
 from tests.control.objects import annotated, broker, config_map, trigger
-from tests.sink import Answer, Sink
-
-TOPIC = "knative-broker-default-orders"
-
-
-def produce(kafka: KafkaConnection, topic: str, count: int) -> None:
-    producer = kafka.producer()
-    for n in range(count):
-        producer.produce(topic, value=f"event {n}".encode(), partition=n % 2)
-    assert producer.flush(10) == 0
-
-
-def starts(kafka: KafkaConnection, uid: str) -> dict[int, int]:
-    """The positions that the ledger holds for a subscription."""
-    found = read_ledger(kafka)
-    entries = {lane.partition: found.entry(lane) for lane in found.lanes() if lane.subscription_uid == uid}
-    return {partition: entry.record.position for partition, entry in sorted(entries.items()) if entry is not None}
+from tests.sink import Answer
 
 
 def test_a_broker_becomes_a_topic_a_route_and_an_address(running: Running, kafka: KafkaConnection) -> None:
@@ -44,7 +24,8 @@ def test_a_broker_becomes_a_topic_a_route_and_an_address(running: Running, kafka
     assert agreement.routes[0].topic == TOPIC
 
 
-def test_a_broker_is_ready_only_when_the_receiver_knows_it(running: Running, ingress: Sink) -> None:
+def test_a_broker_is_ready_only_when_the_receiver_knows_it(running: Running) -> None:
+    ingress = running.ingress
     ingress.answer("/default/orders", status=404)
     running.apply(broker())
     assert running.condition("Broker", "orders", "ProbeSucceeded", "False")["reason"] == "RouteUnknown"
@@ -87,43 +68,6 @@ def test_a_trigger_may_come_before_its_broker(running: Running, kafka: KafkaConn
     running.apply(broker())
     running.ready("Trigger", "audit")
     assert starts(kafka, uid) == {0: 0, 1: 0}
-
-
-class Killed:
-    """A ledger whose first write is the last thing that a controller does."""
-
-    def write_start_positions(self, *_arguments: Any) -> None:
-        raise Unavailable("killed")
-
-    def forget(self, *_arguments: Any) -> None:
-        raise Unavailable("killed")
-
-
-def test_a_start_that_was_decided_outlives_a_kill(run: Callable[..., Running], kafka: KafkaConnection) -> None:
-    first = run(ledger=Killed())
-    first.apply(broker())
-    first.ready("Broker", "orders")
-    produce(kafka, TOPIC, 2)
-    uid = first.apply(trigger())["metadata"]["uid"]
-    until(lambda: "penstock.dev/start-positions" in str(first.get("Trigger", "audit")))
-    assert first.agreement("Trigger/default/audit") is None  # never in the contract before the ledger has its start
-    first.stop()
-    produce(kafka, TOPIC, 8)
-    second = run()
-    second.ready("Trigger", "audit")
-    assert starts(kafka, uid) == {0: 1, 1: 1}
-
-
-def test_a_restart_changes_nothing(run: Callable[..., Running]) -> None:
-    first = run()
-    first.apply(broker())
-    first.apply(trigger())
-    before = [first.ready("Broker", "orders"), first.ready("Trigger", "audit")]
-    first.stop()
-    second = run()
-    until(lambda: len([r for r in second.ingress.at("/default/orders") if r.method == "GET"]) > 3)
-    assert [second.get("Broker", "orders"), second.get("Trigger", "audit")] == before
-    assert second.changes == []
 
 
 def test_a_deleted_broker_leaves_nothing_behind(running: Running, kafka: KafkaConnection) -> None:
@@ -207,10 +151,3 @@ def test_a_query_that_fails_makes_its_triggers_say_so(running: Running, kafka: K
     assert "slots" in running.condition("Trigger", "audit", "SubscriptionReady", "False")["message"]
     put(producer, REPORT_TOPIC, f"query/{TOPIC}", None)
     running.ready("Trigger", "audit")
-
-
-def test_what_nobody_applied_leaves_the_contract(run: Callable[..., Running], kafka: KafkaConnection) -> None:
-    run().stop()
-    put(kafka.producer(), CONTRACT_TOPIC, "Broker/default/ghost", encode(Agreement(uid="x", generation=1)))
-    again = run()
-    until(lambda: again.agreement("Broker/default/ghost") is None)

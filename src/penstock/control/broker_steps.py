@@ -43,7 +43,7 @@ def _find(world: World, broker: Resource) -> brokers.BrokerFindings:
     except Misconfigured as error:
         return _as_before(broker, false("ConfigParsed", "ConfigInvalid", error.message))
     try:
-        topic = _ensure_topic(world, config)
+        topic = _ensure_topic(world, config, known=names.NOTED_TOPIC_ID in noted(broker))
     except Misconfigured as error:
         refused = false("TopicReady", "TopicRefused", error.message)
         return brokers.BrokerFindings((config.parsed, refused, *_unknown_from(2)), config)
@@ -90,12 +90,16 @@ def _configure(world: World, broker: Resource) -> brokers.BrokerConfig:
     return brokers.configure(broker, config_map, world.settings)
 
 
-def _ensure_topic(world: World, config: brokers.BrokerConfig) -> topics.TopicState | None:
+def _ensure_topic(world: World, config: brokers.BrokerConfig, known: bool) -> topics.TopicState | None:
     name = config.topic.name
-    found = topics.describe(world.admin, [name]).get(name)
+    # A client that was told once that a topic is missing may go on believing it for seconds after the topic was
+    # made. So a topic that may be missing is asked for, and made, with a client that is used for nothing else.
+    admin = world.admin if known else world.connection.admin()
+    found = topics.describe(admin, [name]).get(name)
     if found is None and config.owned:
-        topics.create_missing(world.admin, [config.topic])
-        found = topics.describe(world.admin, [name]).get(name)
+        maker = world.connection.admin()
+        topics.create_missing(maker, [config.topic])
+        found = topics.describe(maker, [name]).get(name)
     return found
 
 

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from penstock.errors import Rejected
 
-CONNECTIONS = 16
+CONNECTIONS = 64
 TRIES = 5
 LONGEST_WAIT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
@@ -112,7 +112,7 @@ class Sending:
 
     async def run(self) -> Outcome:
         begun = time.perf_counter()
-        workers = min(CONNECTIONS, self._events.count)
+        workers = max(1, min(CONNECTIONS, self._events.count // 10))
         await asyncio.gather(*(self._work(begun) for _ in range(workers)))
         return Outcome(
             count=self._events.count,

@@ -39,10 +39,11 @@ class Records:
             self._producer = self._open()
         try:
             put(self._producer, self.topic, key, value, PATIENCE_SECONDS)
-        except Unavailable:
+        except Unavailable as error:
             self._producer = None  # a producer that failed may be past saving (fatal errors of idempotence)
             self.is_doubtful = True
-            raise
+            hint = "whether it is stored is not known; the same again, once Kafka answers, does no harm"
+            raise Unavailable(error.message, hint=hint) from error
 
     def _open(self) -> Any:
         producer = self._connection.producer(**{"message.timeout.ms": GIVE_UP_MS})

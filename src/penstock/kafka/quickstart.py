@@ -16,7 +16,7 @@ def archive_of(java: Path, class_path: Sequence[Path], cache: Path) -> Path:
 
 
 def use(archive: Path) -> list[str]:
-    """The options that make a JVM use the archive, if it is there."""
-    if not archive.is_file():
+    """The options that make a JVM use the archive, if it is there. An empty one says that none could be made."""
+    if not archive.is_file() or archive.stat().st_size == 0:
         return []
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds*=off"]

@@ -27,8 +27,8 @@ def make(cache: Path) -> None:
             put(kafka.connection.producer(), "warm", "key", b"value")
         finally:
             kafka.stop()
-        if draft.is_file():
-            kept = kafka.archive
-            near = kept.with_suffix(f".{os.getpid()}")
-            near.write_bytes(draft.read_bytes())
-            os.replace(near, kept)
+        near = kafka.archive.with_suffix(f".{os.getpid()}")
+        near.write_bytes(
+            draft.read_bytes() if draft.is_file() else b""
+        )  # empty: this Java makes none, do not try again
+        os.replace(near, kafka.archive)

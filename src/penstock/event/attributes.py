@@ -1,10 +1,15 @@
-"""The rules of CloudEvents on attribute names and values. Raises Rejected, naming the attribute and the remedy."""
+"""The rules of CloudEvents on attribute names and values. Raises Rejected, naming the attribute and the remedy.
+
+Called by every form while it decodes; what encodes need not ask again.
+"""
 
 import re
-from collections.abc import Mapping
+from calendar import isleap
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from penstock.errors import Rejected
-from penstock.event.model import REQUIRED
+from penstock.event.model import CORE, REQUIRED
 
 NAME = re.compile(r"[a-z0-9]+\Z")
 # Control characters, noncharacters and lone surrogates, none of which a CloudEvents string may hold.
@@ -14,22 +19,63 @@ FORBIDDEN = re.compile(
     + "]"
 )
 TIME = re.compile(
-    r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
-    r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)\Z"
+    r"\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|[12]\d))"
+    r"[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d++)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)\Z",
+    re.ASCII,
 )
-URI_REFERENCE = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+\Z")
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+\-]+/[A-Za-z0-9!#$&^_.+\-]+[ \t]*(;.*)?\Z")
+
+
+def _run(characters: str) -> str:
+    """A run of characters or percent-encoded bytes; possessive, so that no input makes the match backtrack."""
+    return rf"(?:[A-Za-z0-9\-._~!$&'()*+,;={characters}]++|%[0-9A-Fa-f]{{2}})*+"
+
+
+# RFC 3986: a URI reference and its parts.
+_AUTHORITY = rf"(?:{_run(':')}@)?(?:\[[0-9A-Fa-fv:.]+\]|{_run('')})(?::[0-9]*)?"
+_HIERARCHY = rf"(?://{_AUTHORITY}(?:/{_run(':@/')})?|(?!//){_run(':@/')})"
+_TAIL = rf"(?:\?{_run(':@/?')})?(?:#{_run(':@/?')})?"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*+:"
+# A relative reference must not have a colon in its first segment: it would read as a scheme.
+URI_REFERENCE = re.compile(rf"(?:{_SCHEME}|(?![^/?#]*:)){_HIERARCHY}{_TAIL}\Z")
+# Fragments are let pass: RFC 3986 does not count them to an absolute URI, but names of JSON schemas end in them.
+ABSOLUTE_URI = re.compile(rf"{_SCHEME}{_HIERARCHY}{_TAIL}\Z")
+
+# Type and subtype are tokens of RFC 2045. Blanks at the end would not survive a header.
+MEDIA_TYPE = re.compile(r"[\w!#$%&'*+\-.^`{|}~]+/[\w!#$%&'*+\-.^`{|}~]+( *;([ -~]*[!-~])?)?\Z", re.ASCII)
+
+
+def _remembering(form: re.Pattern[str]) -> Callable[[str], bool]:
+    """Whether a value has this form. Sources, schemas and content types are few and come again and again."""
+
+    @lru_cache(maxsize=1024)
+    def remembered(value: str) -> bool:
+        return form.match(value) is not None
+
+    # Long values are looked at each time, so that what is remembered stays small.
+    return lambda value: remembered(value) if len(value) <= 200 else form.match(value) is not None
+
+
+is_uri_reference = _remembering(URI_REFERENCE)
+is_absolute_uri = _remembering(ABSOLUTE_URI)
+is_media_type = _remembering(MEDIA_TYPE)
+
+
+def is_time(value: str) -> bool:
+    return TIME.match(value) is not None and (value[5:10] != "02-29" or isleap(int(value[:4])))
 
 
 def check_name(name: str) -> None:
+    if name in CORE:
+        return
     if not NAME.match(name):
-        raise Rejected(f"attribute name {name!r}: only lower-case letters a-z and digits are allowed")
-    if name in ("data", "data_base64"):
-        raise Rejected(f"{name!r} is not an attribute; the data goes into the body")
+        raise Rejected(f"attribute name {_short(name)}: only lower-case letters a-z and digits are allowed")
+    if name == "data":
+        raise Rejected("'data' is not an attribute; the data goes into the body")
 
 
 def check_text(name: str, value: str) -> None:
+    if value.isprintable():  # the quick answer: nothing forbidden is printable
+        return
     found = FORBIDDEN.search(value)
     if found:
         raise Rejected(f"attribute {name!r} holds the forbidden character U+{ord(found[0]):04X}")
@@ -41,21 +87,36 @@ def check_attributes(attributes: Mapping[str, str]) -> None:
         if not attributes.get(name):
             raise Rejected(f"the required attribute {name!r} is missing or empty")
     if attributes["specversion"] != "1.0":
-        raise Rejected(f"specversion {attributes['specversion']!r} is not supported; 1.0 and 0.3 are")
-    _check_form(attributes, "source", URI_REFERENCE, "a URI reference, for instance /orders")
-    _check_form(attributes, "time", TIME, "an RFC 3339 time, for instance 2026-01-31T12:00:00Z")
-    _check_form(attributes, "datacontenttype", MEDIA_TYPE, "a media type, for instance application/json")
+        raise Rejected(f"specversion {_short(attributes['specversion'])} is not supported; 1.0 and 0.3 are")
+    source = attributes["source"]
+    if not is_uri_reference(source):
+        raise _misformed("source", source, "a URI reference, for instance /orders")
+    time = attributes.get("time")
+    if time is not None and not is_time(time):
+        raise _misformed("time", time, "an RFC 3339 time, for instance 2026-01-31T12:00:00Z")
+    media_type = attributes.get("datacontenttype")
+    if media_type is not None and not is_media_type(media_type):
+        raise _misformed("datacontenttype", media_type, "a media type, for instance application/json")
     schema = attributes.get("dataschema")
-    if schema is not None and not (URI_REFERENCE.match(schema) and SCHEME.match(schema)):
-        raise Rejected(f"attribute 'dataschema' is {_short(schema)}, which is not an absolute URI")
+    if schema is not None and not is_absolute_uri(schema):
+        raise _misformed("dataschema", schema, "an absolute URI, for instance https://example.com/order.json")
     if attributes.get("subject") == "":
         raise Rejected("attribute 'subject' must not be empty; leave it out instead")
 
 
-def _check_form(attributes: Mapping[str, str], name: str, form: re.Pattern[str], meaning: str) -> None:
-    value = attributes.get(name)
-    if value is not None and not form.match(value):
-        raise Rejected(f"attribute {name!r} is {_short(value)}, which is not {meaning}")
+def upgrade(attributes: dict[str, str]) -> None:
+    """An event of version 0.3 becomes one of 1.0.
+
+    What has no place in 1.0 stays as an extension: a relative ``schemaurl``, and ``datacontentencoding`` where
+    nothing was decoded by it.
+    """
+    attributes["specversion"] = "1.0"
+    if "dataschema" not in attributes and is_absolute_uri(attributes.get("schemaurl", "")):
+        attributes["dataschema"] = attributes.pop("schemaurl")
+
+
+def _misformed(name: str, value: str, meaning: str) -> Rejected:
+    return Rejected(f"attribute {name!r} is {_short(value)}, which is not {meaning}")
 
 
 def _short(value: str) -> str:

@@ -5,88 +5,118 @@ Called by the receiver for what comes in, by ``penstock send`` and the tests for
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from urllib.parse import quote, unquote_to_bytes
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from penstock.errors import Rejected
-from penstock.event.attributes import check_attributes, check_name, check_text
-from penstock.event.json_form import decode_batch, decode_event, encode_batch, encode_event, upgrade
+from penstock.event.attributes import check_attributes, check_name, check_text, upgrade
+from penstock.event.json_form import decode_batch, decode_event, encode_batch, encode_event
+from penstock.event.media import BATCHED as BATCHED
+from penstock.event.media import STRUCTURED as STRUCTURED
+from penstock.event.media import is_envelope, mode_of
 from penstock.event.model import Event
 
-Headers = Iterable[tuple[bytes, bytes]]
+Headers = Sequence[tuple[bytes, bytes]]
 
-STRUCTURED = "application/cloudevents+json"
-BATCHED = "application/cloudevents-batch+json"
-
-# A value that stands for itself: visible ASCII without quotes and percent signs.
-PLAIN = re.compile(rb"[\x21\x23\x24\x26-\x7e]+\Z")
-# What percent-encoding leaves alone.
-UNENCODED = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"%')
+# What stands for itself in a header: visible ASCII without quotes and percent signs.
+PLAIN = bytes(set(range(0x21, 0x7F)) - set(b'"%'))
+QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"\Z', re.DOTALL)
 ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+class Shape(NamedTuple):
+    """What the header names of a request say: where its content type stands, and where its attributes."""
+
+    content_type: int | None
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    flaw: str | None  # what is wrong with the names of the attributes; of interest in binary mode only
 
 
 def decode(headers: Headers, body: bytes) -> list[Event]:
     """The events of a request: one, or those of a batch."""
-    content_type: bytes | None = None
+    names, values = zip(*headers, strict=True) if headers else ((), ())
+    shape = _shape(names)
     attributes: dict[str, str] = {}
-    for name, value in headers:
-        if name.startswith(b"ce-"):
-            _take(attributes, name, value)
-        elif name == b"content-type":
-            if content_type is not None:
-                raise Rejected("the header Content-Type stands twice")
-            content_type = value
-    if content_type is not None:
-        media = content_type.partition(b";")[0].strip().lower()
-        if media.startswith(b"application/cloudevents"):
-            _check_charset(content_type)
-            if media == b"application/cloudevents+json":
-                return [decode_event(body)]
-            if media == b"application/cloudevents-batch+json":
-                return decode_batch(body)
-            raise Rejected(f"content type {media.decode('latin-1')!r}: the format is not known; {STRUCTURED} is")
-        attributes["datacontenttype"] = _text("content-type", content_type)
+    if shape.content_type is not None:
+        mode, content_type = _content_type(values[shape.content_type])
+        if mode == "structured":
+            return [decode_event(body)]
+        if mode == "batched":
+            return decode_batch(body)
+        attributes["datacontenttype"] = content_type
+    if shape.flaw is not None:
+        raise Rejected(shape.flaw)
+    own = [values[place] for place in shape.places]
+    encoded = b"".join(own).translate(None, PLAIN)  # one look at all values: most requests have none
+    texts = map(_decoded, shape.names, own) if encoded else map(bytes.decode, own)
+    attributes.update(zip(shape.names, texts, strict=True))
     return [_binary(attributes, body)]
 
 
-def _take(attributes: dict[str, str], header: bytes, value: bytes) -> None:
-    name = _NAMES.get(header)
-    if name is None:
-        name = header[3:].decode("latin-1")
+# A sender's requests have the same header names each time, so these are looked at once.
+@lru_cache(maxsize=256)
+def _shape(names: tuple[bytes, ...]) -> Shape:
+    if names.count(b"content-type") > 1:
+        raise Rejected("the header content-type stands twice")
+    content_type = names.index(b"content-type") if b"content-type" in names else None
+    places: dict[str, int] = {}
+    flaw = None
+    for place, header in enumerate(names):
+        if header.startswith(b"ce-"):
+            name = header[3:].decode("latin-1")
+            flaw = flaw or _flaw(name, places)
+            places[name] = place
+    return Shape(content_type, tuple(places), tuple(places.values()), flaw)
+
+
+def _flaw(name: str, others: dict[str, int]) -> str | None:
+    if name in others:
+        return f"the header ce-{name} stands twice"
+    if name == "datacontenttype":
+        return "in binary mode datacontenttype is the header content-type, not ce-datacontenttype"
+    try:
         check_name(name)
-        if name == "datacontenttype":
-            raise Rejected("in binary mode datacontenttype is the header Content-Type, not ce-datacontenttype")
-        if len(_NAMES) < 1000:  # a sender's own names are remembered, an attacker's flood is not
-            _NAMES[header] = name
-    if name in attributes:
-        raise Rejected(f"the header {header.decode()} stands twice")
-    attributes[name] = value.decode("ascii") if PLAIN.match(value) else _decoded(name, value)
+    except Rejected as error:
+        return error.message
+    return None
 
 
-_NAMES: dict[bytes, str] = {}
+@lru_cache(maxsize=256)
+def _content_type(value: bytes) -> tuple[str, str]:
+    """The mode of a request and its content type as text."""
+    text = _text("datacontenttype", value)
+    check_text("datacontenttype", text)
+    return mode_of(text), text
 
 
 def _binary(attributes: dict[str, str], body: bytes) -> Event:
-    if "specversion" not in attributes:
+    version = attributes.get("specversion")
+    if version is None:
         raise Rejected(
             "this is no CloudEvent: the header ce-specversion is missing",
             hint=f"send ce-specversion, ce-id, ce-source and ce-type, or a body of type {STRUCTURED}",
         )
-    if attributes["specversion"] == "0.3":
+    if version == "0.3":
         upgrade(attributes)
     check_attributes(attributes)
-    # HTTP cannot tell empty data from none, and CloudEvents treats them alike.
+    # A body of no bytes is no data: HTTP cannot tell the two apart.
     return Event(attributes, body or None)
 
 
 def _decoded(name: str, value: bytes) -> str:
     """A header value as the binding says: unquote, then decode percent-encoded UTF-8."""
-    text = _text(name, value).strip(" \t")
-    if len(text) >= 2 and text[0] == text[-1] == '"':
-        text = ESCAPED.sub(r"\1", text[1:-1])
+    text = _text(name, value)
+    if not value.translate(None, PLAIN):
+        return text
+    quoted = QUOTED.match(text)
+    if quoted:
+        text = ESCAPED.sub(r"\1", quoted[1])
     if "%" in text:
         try:
-            text = unquote_to_bytes(text).decode("utf-8")
+            text = unquote_to_bytes(text).decode("utf-8")  # a % that encodes nothing stays as it is
         except UnicodeDecodeError:
             raise Rejected(f"attribute {name!r}: the percent-encoded value is not UTF-8") from None
     check_text(name, text)
@@ -94,27 +124,24 @@ def _decoded(name: str, value: bytes) -> str:
 
 
 def _text(name: str, value: bytes) -> str:
+    """A header value as text. Plain UTF-8 is more than HTTP allows, but what it means is beyond doubt."""
     try:
-        text = value.decode("utf-8")
+        return value.decode("utf-8").strip(" \t")
     except UnicodeDecodeError:
         raise Rejected(f"the value of {name!r} is not UTF-8") from None
-    check_text(name, text)
-    return text
-
-
-def _check_charset(content_type: bytes) -> None:
-    """JSON is UTF-8; a sender that says otherwise would be misread."""
-    found = re.search(rb"charset\s*=\s*\"?([^\s;\"]+)", content_type, re.IGNORECASE)
-    if found and found[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
-        raise Rejected(f"charset {found[1].decode('latin-1')!r}: events in JSON must be UTF-8")
 
 
 def percent_encode_header(value: str) -> str:
     """A header value as the HTTP binding wants it: space, quote, percent and all beyond visible ASCII encoded."""
-    return quote(value, safe=UNENCODED)
+    raw = value.encode()
+    return quote_from_bytes(raw, safe=PLAIN) if raw.translate(None, PLAIN) else value
 
 
 def encode_binary(event: Event) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Binary mode, unless the data is itself an event: that would be taken for this one, so it goes structured."""
+    content_type = event.content_type
+    if content_type is not None and is_envelope(content_type):
+        return encode_structured(event)
     headers = []
     for name, value in event.attributes.items():
         if name == "datacontenttype":

@@ -3,13 +3,15 @@
 import msgspec
 
 REQUIRED = ("specversion", "id", "source", "type")
+CORE = frozenset((*REQUIRED, "datacontenttype", "dataschema", "subject", "time"))
 
 
 class Event(msgspec.Struct, frozen=True):
     """A CloudEvents 1.0 event.
 
     ``attributes`` holds every context attribute in its canonical string form, ``datacontenttype`` among them:
-    HTTP and Kafka headers know nothing but text. ``data`` is None when the event has none.
+    HTTP and Kafka headers know nothing but text. ``data`` is None when the event has none; empty data is kept
+    apart from that wherever the form can tell them apart, which HTTP's binary mode cannot.
     """
 
     attributes: dict[str, str]
@@ -23,11 +25,3 @@ class Event(msgspec.Struct, frozen=True):
     def partition_key(self) -> str | None:
         """What Kafka orders by: the extension ``partitionkey``, else the subject."""
         return self.attributes.get("partitionkey") or self.attributes.get("subject")
-
-
-def is_json(content_type: str | None) -> bool:
-    """Whether data of this type is JSON; without a type the JSON format implies it."""
-    if content_type is None:
-        return True
-    media = content_type.partition(";")[0].strip().lower()
-    return media.endswith(("/json", "+json"))

@@ -55,9 +55,9 @@ class System:
         )  # fmt: skip
 
     def pid(self, part: str) -> int:
-        """The process that runs a part now: kafka, controller, receiver or dispatcher."""
+        """The process that runs a part now (kafka, controller, receiver, dispatcher), 0 while none does."""
         state = json.loads((self.data_dir / "run" / "up.json").read_text())
-        return int(state["parts"][part]["pid"])
+        return int(state["parts"][part]["pid"] or 0)
 
 
 @pytest.fixture(scope="session")

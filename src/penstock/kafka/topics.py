@@ -68,6 +68,7 @@ def _await_leaders(admin: AdminClient, created: list[NewTopic]) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     for topic in created:
         while True:
+            admin.list_topics(topic.topic, timeout=TIMEOUT_SECONDS)  # or the client believes what it knew before
             try:
                 latest_offsets(admin, topic.topic, topic.num_partitions)
                 break

@@ -23,6 +23,7 @@ from penstock.kafka.java import java_home
 from penstock.kafka.table import Table, put
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.stream import warm_up
 from penstock.pipeline.topic_query import Environment, TopicQuery
 
 logger = logging.getLogger("penstock.dispatcher")
@@ -47,6 +48,8 @@ def run(settings: DispatcherSettings) -> None:
     try:
         dispatcher.start(stopping)
         with ready_mark(Path(settings.data_dir)):
+            if not dispatcher.is_wanted:
+                warm_up(session)
             while not stopping.wait(LOOP_SECONDS):
                 dispatcher.advance()
     finally:
@@ -82,6 +85,11 @@ class Dispatcher:
             except Unavailable as error:
                 logger.info("waiting: %s", error.message)
         self._images.start()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody subscribes to anything."""
+        return any(self._contract.values())
 
     def advance(self) -> None:
         """One round: take changes that have settled, move every query on, tell about it."""

@@ -32,7 +32,10 @@ logger = logging.getLogger("penstock.receiver")
 
 Reply = Callable[[Answer], None]
 
-TRACES = {name.encode(): name for name in TRACE_HEADERS}
+TRACES = tuple((name.encode(), name) for name in TRACE_HEADERS)
+
+HEALTH = (b"/healthz", b"/readyz")
+IDENTITY = b"identity"
 
 
 class Ingress:
@@ -48,17 +51,18 @@ class Ingress:
     def begin(self, request: Request) -> Answer | None:
         """Step 1, the head is there: the answer if it needs no body, None if this is an event to be read."""
         path = request.path
-        if path in (b"/healthz", b"/readyz"):
-            return self._state(request)
-        route = self.routes.by_path.get(path) or self.routes.by_path.get(path.removesuffix(b"/"))
+        by_path = self.routes.by_path
+        route = by_path.get(path) or by_path.get(path.removesuffix(b"/"))
         if route is None:
+            if path in HEALTH:
+                return self._state(request)
             if not self.routes.are_current:
                 return answers.NOT_READY
             return answers.refusal(404, f"no resource has the address {path[:200].decode('latin-1')}")
         if request.method != b"POST":
             return _other_method(request)
         request.route = route
-        if request.header(b"content-encoding", b"identity").lower() != b"identity":
+        if request.header(b"content-encoding", IDENTITY).lower() != IDENTITY:
             return answers.refusal(415, "the body is compressed", "send it without Content-Encoding")
         if self._inflight.is_full:
             return answers.OVERLOADED
@@ -83,7 +87,7 @@ class Ingress:
         self._send(route, events, request, reply)
 
     def _send(self, route: Route, events: list[Event], request: Request, reply: Reply) -> None:
-        traces = [(TRACES[name], value) for name, value in request.headers if name in TRACES]
+        traces = [(name, value) for raw, name in TRACES if (value := request.header(raw))]
         records = [encode_record(event, route.content_mode, traces) for event in events]
         number = len(records)
         self._inflight.events += number

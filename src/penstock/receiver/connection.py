@@ -68,7 +68,10 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = HttpRequestParser(self)
         self._slots: deque[Slot] = deque()
+        self._head_limit = site.settings.head_limit_bytes
+        self._body_limit = site.settings.body_limit_bytes
         self._lingering = False
+        self._paused = False
         self._close_when_answered = False
         self._touched = self._loop.time()
         self._clear()
@@ -102,6 +105,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._lingering:
             return
+        if self._refusal is None:
+            self._held_bytes += len(data)
+            self.site.inflight.bytes += len(data)
         if self._request is None:
             if not self._in_request:
                 self._touched = self._loop.time()
@@ -114,10 +120,10 @@ class Connection(asyncio.Protocol):
         except HttpParserError:
             if not self._lingering:
                 self._refuse(answers.MALFORMED)
-        if self._request is None and self._head_bytes > self.site.settings.head_limit_bytes and not self._lingering:
+        if self._head_bytes > self._head_limit and self._request is None and not self._lingering:
             self._refuse_head()
-        elif len(self._slots) > MOST_PIPELINED and self.transport is not None:
-            self.transport.pause_reading()
+        elif len(self._slots) > MOST_PIPELINED:
+            self.pause_writing()
 
     def eof_received(self) -> bool:
         """The sender may have closed only its own direction: what it sent is still answered."""
@@ -125,11 +131,14 @@ class Connection(asyncio.Protocol):
         return bool(self._slots)
 
     def pause_writing(self) -> None:
-        if self.transport is not None:  # a sender that does not read its answers gets no further
+        """A sender that does not read its answers, or asks faster than it is answered, gets no further."""
+        if self.transport is not None and not self._paused:
+            self._paused = True
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self.transport is not None:
+        if self.transport is not None and self._paused:
+            self._paused = False
             self.transport.resume_reading()
 
     # -- what the parser calls
@@ -147,16 +156,12 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         if self._lingering:
             return
-        headers = self._headers
-        request = self._request = Request(self._parser.get_method(), _path(self._url), headers)
-        self._head_bytes = len(self._url) + sum(len(name) + len(value) + 4 for name, value in headers)
-        limits = self.site.settings
-        if self._head_bytes > limits.head_limit_bytes:
+        request = self._request = Request(self._parser.get_method(), _path(self._url), self._headers)
+        # What was received so far may hold the body too: only when it is much, the head is measured.
+        if self._head_bytes > self._head_limit and request.head_bytes > self._head_limit:
             self._refuse_head()
             return
-        self._hold(self._head_bytes)
-        announced = request.header(b"content-length")
-        if announced and int(announced) > limits.body_limit_bytes:
+        if int(request.header(b"content-length", b"0")) > self._body_limit:
             self._refuse_body()
             return
         self._refusal = self.site.ingress.begin(request)
@@ -167,20 +172,18 @@ class Connection(asyncio.Protocol):
         if self._lingering:
             return
         self._body_bytes += len(body)
-        if self._body_bytes > self.site.settings.body_limit_bytes:
+        if self._body_bytes > self._body_limit:
             self._refuse_body()
         elif self._refusal is None:
-            self._hold(len(body))
             self._chunks.append(body)
-            if self.site.inflight.is_full and self._body_bytes > len(body):
+            if len(self._chunks) > 1 and self.site.inflight.is_full:
                 self._refuse(answers.OVERLOADED)  # large bodies that come slowly fill the memory too
 
     def on_message_complete(self) -> None:
         request, refusal = self._request, self._refusal
         if self._lingering or request is None:
             return
-        closes = not self._parser.should_keep_alive() or self._parser.get_http_version() == "1.0"
-        slot = Slot(self, self._held_bytes, closes, request.method == b"HEAD")
+        slot = Slot(self, self._held_bytes, self._ends_after(request), request.method == b"HEAD")
         self._slots.append(slot)
         request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._held_bytes = 0
@@ -194,6 +197,12 @@ class Connection(asyncio.Protocol):
             logger.exception("a request failed")
             if slot.answer is None:
                 slot.fill(answers.FAILED)
+
+    def _ends_after(self, request: Request) -> bool:
+        """Whether the sender wants no further request answered. HTTP/1.0 could ask for that; it is not worth it."""
+        if not self._parser.should_keep_alive():
+            return True
+        return request.header(b"connection") != b"" and self._parser.get_http_version() == "1.0"
 
     # -- answers
 
@@ -217,12 +226,8 @@ class Connection(asyncio.Protocol):
         if not slots and transport is not None:
             if self._close_when_answered:
                 self._linger()
-            elif not transport.is_reading() and not transport.is_closing():
-                transport.resume_reading()
-
-    def _hold(self, number: int) -> None:
-        self._held_bytes += number
-        self.site.inflight.bytes += number
+            elif self._paused and transport.get_write_buffer_size() == 0:
+                self.resume_writing()
 
     def _continue(self) -> None:
         if self._refusal is not None:
@@ -231,12 +236,10 @@ class Connection(asyncio.Protocol):
             self.transport.write(CONTINUE)
 
     def _refuse_head(self) -> None:
-        limit = self.site.settings.head_limit_bytes
-        self._refuse(answers.refusal(431, f"the head of the request is larger than {limit} bytes"))
+        self._refuse(answers.refusal(431, f"the head of the request is larger than {self._head_limit} bytes"))
 
     def _refuse_body(self) -> None:
-        limit = self.site.settings.body_limit_bytes
-        self._refuse(answers.refusal(413, f"the body is larger than {limit} bytes"))
+        self._refuse(answers.refusal(413, f"the body is larger than {self._body_limit} bytes"))
 
     def _refuse(self, answer: Answer) -> None:
         """An answer in the middle of a request. What still comes of it is not read, so the connection ends."""
@@ -254,7 +257,7 @@ class Connection(asyncio.Protocol):
             return
         if transport.can_write_eof():
             transport.write_eof()
-        transport.resume_reading()
+        self.resume_writing()
         self._loop.call_later(LINGER_SECONDS, transport.abort)
 
     # -- time
@@ -282,4 +285,4 @@ def _path(url: bytes) -> bytes:
             return bytes(parse_url(url).path or b"/")
         except HttpParserError:
             return url
-    return url.partition(b"?")[0]
+    return url.partition(b"?")[0] if b"?" in url else url

@@ -6,7 +6,7 @@ from penstock.contract.model import Route
 class Request:
     """Filled by the connection, read by the path. Header names are in lower case."""
 
-    __slots__ = ("body", "headers", "method", "path", "route")
+    __slots__ = ("_by_name", "body", "headers", "method", "path", "route")
 
     def __init__(self, method: bytes, path: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         self.method = method
@@ -14,9 +14,12 @@ class Request:
         self.headers = headers
         self.body = b""
         self.route: Route | None = None
+        self._by_name = dict(headers)
 
     def header(self, name: bytes, default: bytes = b"") -> bytes:
-        for each, value in self.headers:
-            if each == name:
-                return value
-        return default
+        """The value of a header that may stand only once."""
+        return self._by_name.get(name, default)
+
+    @property
+    def head_bytes(self) -> int:
+        return len(self.path) + sum(len(name) + len(value) + 4 for name, value in self.headers)

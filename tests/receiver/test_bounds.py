@@ -1,0 +1,119 @@
+"""Memory is bounded by settings: what does not fit is refused with 503, to be sent again."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.kafka import fetch
+from penstock.kafka.embedded import EmbeddedKafka
+from penstock.kafka.server_files import ClusterSpec
+from penstock.ports import free_port
+from tests.receiver.load import Load
+from tests.receiver.running import Answer, Receiver, give_address, ids, read_answer, records, running, until
+
+
+@pytest.fixture(scope="module")
+def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A Kafka that these tests may stop."""
+    fetch.fetch_missing()
+    cluster = EmbeddedKafka(ClusterSpec(tmp_path_factory.mktemp("kafka"), port=free_port())).start()
+    yield cluster
+    _signal(cluster, signal.SIGCONT)
+    cluster.stop()
+
+
+def test_kafka_stopped_and_back(own_kafka: EmbeddedKafka) -> None:
+    """Kafka away: 503 with Retry-After, at once when it is known; 202 again by itself; no 202 is without a record."""
+    path, topic = give_address(own_kafka.connection, "away")
+    with running(own_kafka.connection) as receiver:
+        load = Load(receiver, path, senders=4).start()
+        until(lambda: len(load.accepted) > 100, "some load")
+        own_kafka.processes[1].kill()
+        own_kafka.processes[1].wait()
+        until(lambda: load.codes[503] > 200, "quick refusals")
+        answer = receiver.send(path)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert answer.error
+        assert receiver.ask("GET", "/healthz").status == 200
+        before = len(load.accepted)
+        own_kafka.start_node(1)
+        own_kafka.wait_until_ready()
+        until(lambda: len(load.accepted) > before + 100, "202 again")
+        load.stop()
+        assert load.unanswered == []
+        assert set(load.codes) == {202, 503}
+    assert load.accepted - ids(records(own_kafka.connection, topic)) == set()
+
+
+def test_kafka_silent(own_kafka: EmbeddedKafka) -> None:
+    """Kafka that accepts and says nothing: 503 after the delivery timeout, then at once, and 202 when it goes on."""
+    path, _ = give_address(own_kafka.connection, "silent")
+    with running(own_kafka.connection, delivery_timeout_seconds=1.0) as receiver:
+        assert receiver.send(path).status == 202
+        _signal(own_kafka, signal.SIGSTOP)
+        load = Load(receiver, path, senders=2).start()
+        until(lambda: load.codes[503] > 20, "refusals", 10)
+        _signal(own_kafka, signal.SIGCONT)
+        before = len(load.accepted)
+        until(lambda: len(load.accepted) > before + 20, "202 again")
+        assert load.stop().unanswered == []
+
+
+def test_too_many_events(own_kafka: EmbeddedKafka) -> None:
+    """Beyond the events in flight: 503 with Retry-After at once, however long Kafka takes for the others."""
+    path, _ = give_address(own_kafka.connection, "events")
+    with running(own_kafka.connection, inflight_events=5, delivery_timeout_seconds=3.0) as receiver:
+        assert receiver.send(path).status == 202
+        _signal(own_kafka, signal.SIGSTOP)
+        with contextlib.ExitStack() as stack:
+            waiting = [stack.enter_context(receiver.connect()) for _ in range(5)]
+            for connection in waiting:
+                connection.sendall(_event(path))
+            answer = until(lambda: _refused(receiver, path), "the refusal")
+            assert answer.headers["retry-after"] == "1"
+            assert "as many" in answer.error
+            _signal(own_kafka, signal.SIGCONT)
+            assert {read_answer(connection).status for connection in waiting} == {202}
+        assert receiver.send(path).status == 202
+        batch = b"[" + b",".join([b'{"specversion":"1.0","id":"1","source":"/s","type":"t"}'] * 6) + b"]"
+        assert receiver.ask("POST", path, batch, {"Content-Type": "application/cloudevents-batch+json"}).status == 413
+
+
+def test_too_many_bytes(own_kafka: EmbeddedKafka) -> None:
+    """Bodies that come slowly count too: beyond the bytes held, 503; afterwards all is free again."""
+    path, _ = give_address(own_kafka.connection, "bytes")
+    with running(own_kafka.connection, inflight_bytes=300_000) as receiver:
+        half = _event(path, b"z" * 200_000)[:-100_000]
+        with contextlib.ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(receiver.connect()).sendall(half)
+            assert until(lambda: _refused(receiver, path), "the refusal").headers["retry-after"] == "1"
+        until(lambda: receiver.send(path).status == 202, "room again")
+
+
+def test_too_many_connections(own_kafka: EmbeddedKafka) -> None:
+    """Connections are bounded too; the one too many is told so."""
+    path, _ = give_address(own_kafka.connection, "connections")
+    with running(own_kafka.connection, connection_limit=3) as receiver:
+        with contextlib.ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(receiver.connect())
+            assert receiver.send(path).status == 503
+        until(lambda: receiver.send(path).status == 202, "room again")
+
+
+def _refused(receiver: Receiver, path: str) -> Answer | None:
+    answer = receiver.send(path)
+    return answer if answer.status == 503 else None
+
+
+def _event(path: str, body: bytes = b"{}") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: h\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _signal(cluster: EmbeddedKafka, number: signal.Signals) -> None:
+    for process in cluster.processes.values():
+        process.send_signal(number)

@@ -39,11 +39,15 @@ lock: $(STAMPS)/uv ## Write requirements.lock anew from pyproject.toml
 clean: ## Remove the environment and what tools left; data directories and the cache folder stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
-# A Python that is found may still not run (shims do that), so each candidate is tried.
+# A Python that is found may still not run (shims do that), so each candidate is tried. An environment that is there
+# and works is kept, whoever made it: making it anew under a running process would pull the ground from under it.
+SUITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 $(STAMPS)/venv:
-	@for candidate in python3.13 python3.12 python3.11 python3 python; do \
-	  if $$candidate -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
-	    >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	@if $(BIN)/python -c '$(SUITS)' >/dev/null 2>&1 && $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  mkdir -p $(STAMPS) && touch $@; exit 0; \
+	fi; \
+	for candidate in python3.13 python3.12 python3.11 python3 python; do \
+	  if $$candidate -c '$(SUITS)' >/dev/null 2>&1; then python=$$candidate; break; fi; \
 	done; \
 	if [ -z "$$python" ]; then \
 	  echo "error: no Python 3.11 to 3.13 with venv was found on PATH" >&2; \

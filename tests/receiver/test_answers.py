@@ -64,6 +64,13 @@ def test_batch(receiver: Receiver, address: Address, kafka: KafkaConnection) -> 
     assert "batch-c" not in found
 
 
+def test_largest_event(receiver: Receiver, address: Address, kafka: KafkaConnection) -> None:
+    """A body of just the limit, with large attributes beside it, is accepted and stored whole."""
+    body = b"z" * 1024 * 1024
+    assert receiver.send(address.path, body, ce_id="largest", ce_long="y" * 50_000).status == 202
+    assert [r.value() for r in records(kafka, address.topic) if ids([r]) == {"largest"}] == [body]
+
+
 def test_one_trailing_slash(receiver: Receiver, address: Address) -> None:
     """One slash at the end of an address is ignored, two are not."""
     assert receiver.send(address.path + "/").status == 202

@@ -123,9 +123,10 @@ def test_huge_body(receiver: Receiver, address: Address) -> None:
     assert receiver.resident_kilobytes() - before < 10_000
 
 
-def test_largest_body(receiver: Receiver, address: Address) -> None:
-    """A body of just the limit passes the receiver; one byte more does not."""
+def test_body_beyond_the_limit(receiver: Receiver, address: Address) -> None:
+    """One byte more than the limit is too much, also for an address that is not known."""
     assert receiver.send(address.path, b"z" * (MEGABYTE + 1)).status == 413
+    assert receiver.send("/nobody", b"z" * (MEGABYTE + 1)).status == 413
     assert receiver.send("/nobody", b"z" * MEGABYTE).status == 404
 
 

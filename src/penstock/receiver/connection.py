@@ -53,7 +53,9 @@ class Slot:
         self.answer: Answer | None = None
 
     def fill(self, answer: Answer) -> None:
-        """The reply of the path: called once, at any time, also when the sender has gone."""
+        """The reply of the path: at any time, also when the sender has gone. Only the first one counts."""
+        if self.answer is not None:
+            return
         self.answer = answer
         self.connection.site.inflight.bytes -= self.held_bytes
         self.connection.send_answers()
@@ -195,8 +197,7 @@ class Connection(asyncio.Protocol):
             self.site.ingress.accept(request, slot.fill)
         except Exception:
             logger.exception("a request failed")
-            if slot.answer is None:
-                slot.fill(answers.FAILED)
+            slot.fill(answers.FAILED)
 
     def _ends_after(self, request: Request) -> bool:
         """Whether the sender wants no further request answered. HTTP/1.0 could ask for that; it is not worth it."""

@@ -1,0 +1,85 @@
+"""The acknowledged producer: every request is reported on once, whatever becomes of the producer beneath it."""
+
+import asyncio
+
+import pytest
+
+from penstock.errors import PenstockError, Unavailable
+from penstock.event.kafka import Record
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.produce import AcknowledgedProducer, ProducerLimits, TooLarge
+from tests.receiver.running import count, give_address
+
+RECORD = Record(b"key", b"value", [("ce_id", b"1")])
+LIMITS = ProducerLimits(events=100, bytes=1_000_000, body_bytes=100_000, delivery_timeout_seconds=2.0)
+
+
+class Reports:
+    """What was reported, in order."""
+
+    def __init__(self, expected: int) -> None:
+        self.errors: list[PenstockError | None] = []
+        self._expected = expected
+        self._all = asyncio.Event()
+
+    def done(self, error: PenstockError | None) -> None:
+        self.errors.append(error)
+        if len(self.errors) == self._expected:
+            self._all.set()
+
+    async def wait(self) -> list[PenstockError | None]:
+        await asyncio.wait_for(self._all.wait(), 20)
+        return self.errors
+
+
+def test_replaced_after_a_fatal_error(kafka: KafkaConnection) -> None:
+    """After a fatal error a new producer goes on; what the old one held is reported as unknown or written."""
+    _, topic = give_address(kafka, "fatal")
+
+    async def story() -> None:
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        held = Reports(20)
+        for _ in range(20):
+            producer.send(topic, [RECORD], held.done)
+        producer.replace(producer._line, "a test said so")
+        assert all(error is None or isinstance(error, Unavailable) for error in await held.wait())
+        after = Reports(1)
+        producer.send(topic, [RECORD], after.done)
+        assert await after.wait() == [None]
+
+    asyncio.run(story())
+    assert count(kafka, topic) >= 1
+
+
+def test_batch_that_does_not_fit(kafka: KafkaConnection) -> None:
+    """A batch of which librdkafka took only a part is reported once, when that part is done, and as an error."""
+    _, topic = give_address(kafka, "partly")
+
+    async def story() -> None:
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        huge = Record(None, b"z" * 900_000, [])
+        reports = Reports(1)
+        producer.send(topic, [RECORD, RECORD, huge], reports.done)
+        [error] = await reports.wait()
+        assert isinstance(error, TooLarge)
+        with pytest.raises(TooLarge):
+            producer.send(topic, [huge], reports.done)
+
+    asyncio.run(story())
+    assert count(kafka, topic) == 2
+
+
+def test_a_topic_that_is_not_there(kafka: KafkaConnection) -> None:
+    """A topic that does not exist is reported as unavailable in bounded time, and is not created by the attempt."""
+
+    async def story() -> frozenset[str]:
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        reports = Reports(1)
+        try:
+            producer.send("receiver-nowhere", [RECORD], reports.done)
+        except Unavailable as error:
+            reports.done(error)
+        assert isinstance((await reports.wait())[0], Unavailable)
+        return await asyncio.to_thread(producer.led_topics)
+
+    assert "receiver-nowhere" not in asyncio.run(story())

@@ -47,6 +47,8 @@ class Load:
                         self.codes[answer.status] += 1
                         if answer.status == 202:
                             self.accepted.add(name)
+                        else:
+                            self._stopping.wait(0.02)  # or it would take the cores that Kafka needs to come back
                         closing = answer.headers.get("connection") == "close"
             except OSError:
                 self._stopping.wait(0.05)  # not accepting: nothing was promised

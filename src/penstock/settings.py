@@ -9,7 +9,7 @@ import dataclasses
 import os
 import types
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from penstock.errors import Misconfigured
 
@@ -76,11 +76,15 @@ def _gather(
 
 
 def _parse(variable: str, text: str, kind: Any) -> Any:
-    """The text of an environment variable as the field's type (int, float, bool, str, or one of these | None)."""
+    """The text of an environment variable as the field's type (int, float, bool, str, Literal, or one | None)."""
     if isinstance(kind, types.UnionType):
         if text == "":
             return None
         kind = next(arg for arg in get_args(kind) if arg is not type(None))
+    if get_origin(kind) is Literal:
+        if text in get_args(kind):
+            return text
+        raise Misconfigured(f"{variable} is {text!r}; it must be one of {', '.join(get_args(kind))}")
     if kind is bool:
         if text.lower() in TRUE_WORDS:
             return True

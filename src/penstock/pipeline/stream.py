@@ -52,7 +52,7 @@ def warm_up(session: SparkSession) -> None:
     Without it the first query of a dispatcher takes several seconds longer to deliver its first event.
     """
     everything = Subscription("", "", "", "", "", "", "")
-    record = session.range(1).selectExpr(
+    record = session.range(0, 1, 1, numPartitions=1).selectExpr(  # one task, or there is a worker for every slot
         "id as offset",
         "0 as partition",
         "cast('{}' as binary) as value",

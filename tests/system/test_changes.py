@@ -1,0 +1,107 @@
+"""Triggers that come, change and go, and orderly ends, in the middle of traffic: nothing lost, nothing twice."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+
+from tests.conftest import System
+from tests.sink import Sink
+from tests.system.resources import apply, broker, get, remove, trigger
+from tests.system.sender import Sender
+from tests.system.waiting import wait_until
+
+RATE = 300
+
+
+def received(subscriber: Sink, path: str) -> Counter[str]:
+    return Counter(request.headers["ce-id"] for request in subscriber.at(path))
+
+
+def wait_for_all(subscriber: Sink, path: str, identities: set[str]) -> None:
+    wait_until(lambda: identities <= received(subscriber, path).keys(), f"all {len(identities)} events at {path}", 90)
+
+
+def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Callable[[], Sink]) -> None:
+    """Kept promise: changing one trigger neither loses nor repeats an event of another; Ready means from now on."""
+    subscriber = sink()
+    shop, steady = broker("changing"), trigger("steady", "changing", subscriber.url + "/steady")
+    apply(penstock_up, shop, steady)
+    sender = Sender(f"{penstock_up.ingress_url}/default/changing", RATE).start()
+    subscriber.wait_for(RATE, "/steady", 60)
+
+    guest = trigger("guest", "changing", subscriber.url + "/guest-1")
+    apply(penstock_up, guest)
+    before = set(sender.acknowledged)
+    subscriber.wait_for(RATE, "/guest-1", 60)
+
+    guest["spec"]["subscriber"]["uri"] = subscriber.url + "/guest-2"
+    apply(penstock_up, guest)
+    subscriber.wait_for(RATE, "/guest-2", 60)
+    remove(penstock_up, guest)
+    after = get(penstock_up, "trigger", "steady")
+    assert after["metadata"]["name"] == "steady"
+    goal = len(sender.acknowledged) + RATE
+    wait_until(lambda: len(sender.acknowledged) >= goal, "traffic goes on")
+    sender.stop()
+
+    wait_for_all(subscriber, "/steady", sender.acknowledged)
+    assert set(received(subscriber, "/steady").values()) == {1}, "nothing comes twice without a kill"
+    guests = received(subscriber, "/guest-1") + received(subscriber, "/guest-2")
+    missed = [each for each in guests if guests[each] > 1]
+    assert not missed, f"{len(missed)} events came to both addresses"
+    assert guests.keys() & (sender.acknowledged - before), "the guest got events from its creation on"
+    remove(penstock_up, shop, steady)
+
+
+def test_an_orderly_end_of_the_dispatcher_repeats_nothing(penstock_up: System, sink: Callable[[], Sink]) -> None:
+    """Kept promise: SIGTERM lets workers finish what is in flight, so nothing comes twice."""
+    subscriber = sink()
+    resources = [broker("orderly"), trigger("orderly", "orderly", subscriber.url + "/")]
+    apply(penstock_up, *resources)
+    sender = Sender(f"{penstock_up.ingress_url}/default/orderly", RATE).start()
+    subscriber.wait_for(2 * RATE, timeout_seconds=60)
+    old = penstock_up.pid("dispatcher")
+    os.kill(old, signal.SIGTERM)
+    wait_until(lambda: penstock_up.pid("dispatcher") not in (0, old), "the dispatcher is started again")
+    seen = len(subscriber.requests)
+    subscriber.wait_for(seen + RATE, timeout_seconds=90)
+    sender.stop()
+    wait_for_all(subscriber, "/", sender.acknowledged)
+    assert set(received(subscriber, "/").values()) == {1}
+    remove(penstock_up, *resources)
+
+
+def worker_pids(dispatcher: int) -> list[int]:
+    """The Python workers of the dispatcher's Spark: grandchildren of its JVM."""
+    parents: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat") as stat:
+                    parents[int(entry)] = int(stat.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+
+    def children(pid: int) -> list[int]:
+        return [child for child, parent in parents.items() if parent == pid]
+
+    return [w for jvm in children(dispatcher) for daemon in children(jvm) for w in children(daemon)]
+
+
+def test_a_killed_worker_is_replaced(penstock_up: System, sink: Callable[[], Sink]) -> None:
+    """Kept promise: kill -9 of one Python worker loses nothing; the query starts again from the ledger."""
+    subscriber = sink()
+    resources = [broker("worker"), trigger("worker", "worker", subscriber.url + "/")]
+    apply(penstock_up, *resources)
+    sender = Sender(f"{penstock_up.ingress_url}/default/worker", RATE).start()
+    subscriber.wait_for(2 * RATE, timeout_seconds=60)
+    workers = worker_pids(penstock_up.pid("dispatcher"))
+    assert workers
+    for each in workers:
+        os.kill(each, signal.SIGKILL)
+    seen = len(subscriber.requests)
+    subscriber.wait_for(seen + 2 * RATE, timeout_seconds=90)
+    sender.stop()
+    wait_for_all(subscriber, "/", sender.acknowledged)
+    remove(penstock_up, *resources)

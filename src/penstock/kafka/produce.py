@@ -3,7 +3,7 @@
 Called by the receiver, on its event loop; the calls back come on that loop too. librdkafka reports from a thread
 of ours that polls it; the loop is woken once for all reports that came together.
 
-    send ──▶ librdkafka ──▶ Kafka ──▶ poll thread ──(one wake-up)──▶ loop: done(None or the error) per request
+    send ──(once a turn)──▶ librdkafka ──▶ Kafka ──▶ poll thread ──(one wake-up)──▶ done(None or the error)
 """
 
 import asyncio
@@ -108,29 +108,40 @@ class AcknowledgedProducer:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._line = _Line(self)
+        self._outbox: list[tuple[str, Sequence[Record], Done]] = []
 
     def send(self, topic: str, records: Sequence[Record], done: Done) -> None:
-        """Hands the records to librdkafka. ``done`` is called once, later, unless this raises.
+        """Takes the records of a request. ``done`` is called once, later, with None only if Kafka has all of them.
 
-        Raises Unavailable or TooLarge when not one of them was taken.
+        librdkafka gets them at the end of this turn of the loop, with all that other connections sent in it: its
+        thread is woken once for all, and they go to Kafka together.
         """
+        if not self._outbox:
+            self._loop.call_soon(self._hand_over)
+        self._outbox.append((topic, records, done))
+
+    def _hand_over(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        for topic, records, done in outbox:
+            self._produce(topic, records, done)
+
+    def _produce(self, topic: str, records: Sequence[Record], done: Done) -> None:
         line = self._line
         ticket = _Ticket(len(records), done, line.finished)
+        report, produce = ticket.report, line.producer.produce
         taken = 0
         try:
             for key, value, headers in records:
-                line.producer.produce(topic, value, key, headers=headers, on_delivery=ticket.report)
+                produce(topic, value, key, headers=headers, on_delivery=report)
                 taken += 1
         except (BufferError, KafkaException) as error:
             reason = _kafka_error(error)
+            if taken == 0:
+                done(_explained(reason))
+            for _ in range(len(records) - taken if taken else 0):
+                report(reason, None)  # some of a batch are on their way: the answer waits for them, and is no 202
             if reason.fatal():
                 self.replace(line, reason.str())
-            if taken == 0:
-                raise _explained(reason) from error
-            # Some of a batch are on their way: the answer must wait for them, and cannot be "accepted".
-            ticket.error = reason
-            for _ in range(len(records) - taken):
-                ticket.report(reason, None)
 
     def led_topics(self) -> frozenset[str]:
         """The topics whose partitions all have a leader. Blocks up to a second; raises when Kafka is away."""

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 
 from penstock.contract.model import Route
-from penstock.errors import PenstockError, Rejected, Unavailable
+from penstock.errors import PenstockError, Rejected
 from penstock.event.http import decode
 from penstock.event.kafka import TRACE_HEADERS, encode_record
 from penstock.event.model import Event
@@ -96,10 +96,7 @@ class Ingress:
             self._inflight.events -= number
             reply(self._settled(route.topic, error))
 
-        try:
-            self._producer.send(route.topic, records, settled)
-        except (TooLarge, Unavailable) as error:
-            settled(error)
+        self._producer.send(route.topic, records, settled)
 
     def _settled(self, topic: str, error: PenstockError | None) -> Answer:
         """Step 5: Kafka has reported on every record. Only here is an event accepted."""

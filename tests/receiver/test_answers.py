@@ -57,8 +57,8 @@ def test_batch(receiver: Receiver, address: Address, kafka: KafkaConnection) -> 
     body = f'[{good % "batch-c"},{{"specversion":"1.0"}}]'.encode()
     answer = receiver.ask("POST", address.path, body, batched)
     assert answer.status == 400
-    assert "1" in answer.error
-    assert receiver.ask("POST", address.path, b"[]", batched).status in (202, 400)
+    assert answer.error.startswith("event 1 of the batch")
+    assert receiver.ask("POST", address.path, b"[]", batched).status == 202
     found = ids(records(kafka, address.topic))
     assert {"batch-a", "batch-b"} <= found
     assert "batch-c" not in found

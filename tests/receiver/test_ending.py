@@ -35,7 +35,7 @@ def test_killed_under_load(kafka: KafkaConnection) -> None:
 
 
 def test_idle_connection_does_not_hold_it(kafka: KafkaConnection) -> None:
-    """A connection on which nothing comes does not keep an ending receiver alive; one in a request is waited for."""
+    """Neither an idle connection nor a request that never becomes complete keeps an ending receiver alive."""
     give_address(kafka, "shared")
     with running(kafka, drain_seconds=1.0) as receiver, receiver.connect() as idle, receiver.connect() as slow:
         slow.sendall(b"POST /tests/shared HTTP/1.1\r\nContent-Length: 10\r\n\r\n")

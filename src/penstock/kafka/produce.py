@@ -168,8 +168,8 @@ class AcknowledgedProducer:
         return self._connection.producer(
             **{
                 "error_cb": on_error,
-                # What comes while two requests are under way goes out together: a third less CPU here and in Kafka
-                # under load, and no later for a sender that comes alone.
+                # What comes while two requests are under way goes out together. In two short runs on a busy machine
+                # this saved a tenth to a fifth of the receiver's CPU per event; a distant Kafka may want more.
                 "max.in.flight.requests.per.connection": 2,
                 "message.timeout.ms": int(limits.delivery_timeout_seconds * 1000),
                 "queue.buffering.max.messages": limits.events + 1000,

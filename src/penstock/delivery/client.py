@@ -11,6 +11,7 @@ import os
 import select
 import socket
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -54,6 +55,8 @@ class Client:
         self._by_curl: dict[pycurl.Curl, _Handle] = {}
         self._deadline: float | None = None  # when libcurl wants to be called
         self._epoll = select.epoll()
+        self._watched: dict[int, int] = {}  # socket: events the kernel watches for us
+        self._wanted: dict[int, int] = {}  # socket: events libcurl wants now
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake, select.EPOLLIN)
         self._multi = pycurl.CurlMulti()
@@ -81,6 +84,9 @@ class Client:
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._wake)
                 continue
+            if fd not in self._wanted:
+                self._forget_socket(fd)  # an idle connection that the other side has closed
+                continue
             action = (pycurl.CSELECT_IN if event & READ_EVENTS else 0) | (
                 pycurl.CSELECT_OUT if event & select.EPOLLOUT else 0
             )
@@ -97,7 +103,9 @@ class Client:
                 self._multi.remove_handle(handle.curl)
             handle.curl.close()
         self._by_curl.clear()
-        self._multi.close()
+        with warnings.catch_warnings():  # pycurl closes the sockets itself here, and warns that it did not ask us
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self._multi.close()
         self._epoll.close()
         os.close(self._wake)
 
@@ -121,21 +129,47 @@ class Client:
         self._done(tag, answer)
 
     def _new_handle(self) -> "_Handle":
-        handle = _Handle()
+        handle = _Handle(self._open_socket, self._close_socket)
         self._by_curl[handle.curl] = handle
         return handle
 
     def _watch_socket(self, what: int, fd: int, _multi: Any, _data: Any) -> None:
-        """libcurl says which sockets it cares for; they are moved in and out of the epoll set."""
+        """libcurl says which sockets it cares for.
+
+        It lets go of a socket after every answer and wants it back with the next request. The kernel keeps
+        watching meanwhile, which saves three calls a request.
+        """
         if what == pycurl.POLL_REMOVE:
-            with contextlib.suppress(OSError):  # already closed, and so already gone from the set
-                self._epoll.unregister(fd)
+            self._wanted.pop(fd, None)
             return
         events = (select.EPOLLIN if what & pycurl.POLL_IN else 0) | (select.EPOLLOUT if what & pycurl.POLL_OUT else 0)
-        try:
-            self._epoll.modify(fd, events)
-        except FileNotFoundError:
+        self._wanted[fd] = events
+        watched = self._watched.get(fd)
+        if watched == events:
+            return
+        if watched is None:
             self._epoll.register(fd, events)
+        else:
+            self._epoll.modify(fd, events)
+        self._watched[fd] = events
+
+    def _forget_socket(self, fd: int) -> None:
+        if self._watched.pop(fd, None) is not None:
+            with contextlib.suppress(OSError):
+                self._epoll.unregister(fd)
+
+    def _open_socket(self, _purpose: int, address: Any) -> socket.socket | int:
+        """libcurl resolved a name and is about to connect: the last moment to refuse an address."""
+        family, kind, protocol, where = address
+        if family in (socket.AF_INET, socket.AF_INET6) and ipaddress.ip_address(where[0].split("%")[0]).is_link_local:
+            return int(pycurl.SOCKET_BAD)
+        return socket.socket(family, kind, protocol)
+
+    def _close_socket(self, fd: int) -> int:
+        """The kernel forgets a closed socket by itself, and so must we, before its number is used again."""
+        self._watched.pop(fd, None)
+        os.close(fd)
+        return 0
 
     def _set_timer(self, timeout_ms: int) -> None:
         self._deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000.0
@@ -144,7 +178,7 @@ class Client:
 class _Handle:
     """One curl handle, set up once and reused for POST after POST."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_socket: Callable[[int, Any], Any], close_socket: Callable[[int], int]) -> None:
         self.tag: Any = None
         self._body = bytearray()
         self._url = ""
@@ -161,7 +195,8 @@ class _Handle:
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS)
         curl.setopt(pycurl.USERAGENT, "penstock")
         curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
-        curl.setopt(pycurl.OPENSOCKETFUNCTION, _open_socket)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, open_socket)
+        curl.setopt(pycurl.CLOSESOCKETFUNCTION, close_socket)
 
     def prepare(self, post: Post, tag: Any) -> None:
         self.tag = tag
@@ -191,11 +226,3 @@ class _Handle:
         room = BODY_CAP_BYTES - len(self._body)
         self._body += chunk[:room]
         return len(chunk) if len(chunk) <= room else -1
-
-
-def _open_socket(_purpose: int, address: Any) -> socket.socket | int:
-    """libcurl resolved a name and is about to connect: the last moment to refuse an address."""
-    family, kind, protocol, where = address
-    if family in (socket.AF_INET, socket.AF_INET6) and ipaddress.ip_address(where[0].split("%")[0]).is_link_local:
-        return int(pycurl.SOCKET_BAD)
-    return socket.socket(family, kind, protocol)

@@ -1,0 +1,75 @@
+"""Promises of the HTTP client: connections are kept, dead ones are noticed, and nothing is left behind."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from penstock.delivery.client import Answer, Client, Post
+from tests.sink import Sink
+
+
+def post_all(client: Client, url: str, count: int, answers: list[Answer]) -> None:
+    """Sends this many at once and runs the client until all are answered."""
+    goal = len(answers) + count
+    for _ in range(count):
+        client.send(Post(url, [b"ce-id:1"], b"{}", 5.0), None)
+    deadline = time.monotonic() + 10.0
+    while len(answers) < goal:
+        assert time.monotonic() < deadline
+        client.run_once(0.1)
+
+
+def open_sockets() -> int:
+    found = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found += "socket:" in os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+    return found
+
+
+def test_closing_leaves_no_socket_behind(sink: Callable[[], Sink]) -> None:
+    """Kept promise: a worker that is used again does not collect sockets of former tasks."""
+    subscriber = sink()
+    before = None
+    for _ in range(3):
+        answers: list[Answer] = []
+        client = Client(lambda _, answer: answers.append(answer))  # noqa: B023 - used up within the round
+        post_all(client, subscriber.url, 20, answers)
+        client.close()
+        subscriber.requests.clear()
+        if before is None:
+            before = open_sockets()
+    assert before is not None
+    assert open_sockets() <= before + 20  # the sink's side may still be closing its ends
+
+
+def test_a_connection_closed_by_the_other_side_is_replaced() -> None:
+    """Kept promise: a subscriber that closes every connection after its answer gets every event all the same."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                received = b""
+                while b"\r\n\r\n{}" not in received:
+                    received += connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    threading.Thread(target=serve, daemon=True).start()
+    answers: list[Answer] = []
+    client = Client(lambda _, answer: answers.append(answer))
+    url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+    for _ in range(30):
+        post_all(client, url, 1, answers)
+        client.run_once(0.01)  # sees the closed connection, or does not: both must work
+    client.close()
+    server.close()
+    assert [answer.status for answer in answers] == [200] * 30

@@ -73,3 +73,41 @@ def test_a_connection_closed_by_the_other_side_is_replaced() -> None:
     client.close()
     server.close()
     assert [answer.status for answer in answers] == [200] * 30
+
+
+def test_a_subscriber_that_dies_in_full_flow_is_found_again() -> None:
+    """Kept promise: sockets that break and whose numbers are used again never confuse the client."""
+    server = socket.create_server(("127.0.0.1", 0), backlog=256)
+    port = server.getsockname()[1]
+    behaviour = ["close"]
+
+    def serve(connection: socket.socket) -> None:
+        with connection:
+            while True:
+                received = b""
+                while b"\r\n\r\n{}" not in received:
+                    chunk = connection.recv(65536)
+                    if not chunk or behaviour[0] == "close":
+                        return
+                    received += chunk
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    answers: list[Answer] = []
+    client = Client(lambda _, answer: answers.append(answer))
+    url = f"http://127.0.0.1:{port}/"
+    for round_number in range(6):
+        behaviour[0] = "close" if round_number % 2 == 0 else "answer"
+        post_all(client, url, 50, answers)
+    client.close()
+    server.close()
+    assert [answer.status for answer in answers[50:100]] == [200] * 50
+    assert [answer.status for answer in answers[250:]] == [200] * 50

@@ -19,7 +19,7 @@ def test_another_java_or_another_jar_means_another_archive(tmp_path: Path) -> No
     java, jar = tmp_path / "java", tmp_path / "one.jar"
     java.touch()
     jar.touch()
-    first = quickstart.archive_of(java, [jar], tmp_path)
-    assert quickstart.archive_of(java, [jar], tmp_path) == first
+    first = quickstart.archive_of("kafka", java, [jar], tmp_path)
+    assert quickstart.archive_of("kafka", java, [jar], tmp_path) == first
     os.utime(jar, (1, 1))
-    assert quickstart.archive_of(java, [jar], tmp_path) != first
+    assert quickstart.archive_of("kafka", java, [jar], tmp_path) != first

@@ -15,16 +15,20 @@ def fetch() -> None:
     from penstock.kafka import warmup
     from penstock.kafka.cache import cache_dir
     from penstock.kafka.fetch import fetch_missing, is_complete
+    from penstock.pipeline import warmup as spark_warmup
 
     shown = screen()
-    if is_complete() and warmup.is_made(cache_dir()):
+    if is_complete() and warmup.is_made(cache_dir()) and spark_warmup.is_made():
         shown.say(f"nothing is missing in {cache_dir()}")
         return
     fetch_missing(shown)
-    if not warmup.is_made(cache_dir()):
-        shown.say("preparing quick starts of Kafka")
-        try:
+    try:
+        if not warmup.is_made(cache_dir()):
+            shown.say("preparing quick starts of Kafka")
             warmup.make(cache_dir())
-        except PenstockError as error:  # it only costs seconds at each start
-            shown.say(f"without them: {error.message}")
+        if not spark_warmup.is_made():
+            shown.say("preparing quick starts of Spark (half a minute)")
+            spark_warmup.make()
+    except PenstockError as error:  # it only costs seconds at each start
+        shown.say(f"without them: {error.message}")
     shown.say(f"all is in {cache_dir()}; nothing needs the network any more")

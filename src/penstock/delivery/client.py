@@ -11,7 +11,6 @@ import os
 import select
 import socket
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -103,9 +102,7 @@ class Client:
                 self._multi.remove_handle(handle.curl)
             handle.curl.close()
         self._by_curl.clear()
-        with warnings.catch_warnings():  # pycurl closes the sockets itself here, and warns that it did not ask us
-            warnings.simplefilter("ignore", RuntimeWarning)
-            self._multi.close()
+        self._multi.close()
         self._epoll.close()
         os.close(self._wake)
 
@@ -129,7 +126,7 @@ class Client:
         self._done(tag, answer)
 
     def _new_handle(self) -> "_Handle":
-        handle = _Handle(self._open_socket, self._close_socket)
+        handle = _Handle(self._open_socket, self._note_new_socket)
         self._by_curl[handle.curl] = handle
         return handle
 
@@ -165,11 +162,10 @@ class Client:
             return int(pycurl.SOCKET_BAD)
         return socket.socket(family, kind, protocol)
 
-    def _close_socket(self, fd: int) -> int:
-        """The kernel forgets a closed socket by itself, and so must we, before its number is used again."""
+    def _note_new_socket(self, fd: int, _purpose: int) -> int:
+        """The kernel forgets a closed socket by itself; what we know of its number ends when it is used again."""
         self._watched.pop(fd, None)
-        os.close(fd)
-        return 0
+        return int(pycurl.SOCKOPT_OK)
 
     def _set_timer(self, timeout_ms: int) -> None:
         self._deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000.0
@@ -178,7 +174,7 @@ class Client:
 class _Handle:
     """One curl handle, set up once and reused for POST after POST."""
 
-    def __init__(self, open_socket: Callable[[int, Any], Any], close_socket: Callable[[int], int]) -> None:
+    def __init__(self, open_socket: Callable[[int, Any], Any], note_new_socket: Callable[[int, int], int]) -> None:
         self.tag: Any = None
         self._body = bytearray()
         self._url = ""
@@ -196,7 +192,7 @@ class _Handle:
         curl.setopt(pycurl.USERAGENT, "penstock")
         curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, open_socket)
-        curl.setopt(pycurl.CLOSESOCKETFUNCTION, close_socket)
+        curl.setopt(pycurl.SOCKOPTFUNCTION, note_new_socket)
 
     def prepare(self, post: Post, tag: Any) -> None:
         self.tag = tag

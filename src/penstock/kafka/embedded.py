@@ -172,7 +172,7 @@ class EmbeddedKafka:
     @property
     def archive(self) -> Path:
         """Where the archive for quick starts is, or would be."""
-        return quickstart.archive_of(self._java_binary, self._class_path, self._cache)
+        return quickstart.archive_of("kafka", self._java_binary, self._class_path, self._cache / "java")
 
     @property
     def _java_binary(self) -> Path:

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
+from penstock.kafka import quickstart
 from penstock.pipeline.settings import DispatcherSettings
 
 # Slots of a local master. A real-time task occupies one for as long as the query runs but mostly waits, so
@@ -44,11 +46,16 @@ SMALL = {
     "spark.cleaner.periodicGC.interval": "60min",
 }
 
-# Small heap, few collector threads, no adaptive growth: the driver idles most of its life.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -XX:ReservedCodeCacheSize=128m -Xss512k"
+# A small heap without helper threads: the driver idles most of its life.
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=128m")
 
 
-def start_session(settings: DispatcherSettings, jars: Sequence[Path], java_home: Path) -> SparkSession:
+def start_session(
+    settings: DispatcherSettings, jars: Sequence[Path], java_home: Path, java_options: Sequence[str] | None = None
+) -> SparkSession:
+    """Starts the JVM. Its further options are those for a quick start, unless others are given."""
+    if java_options is None:
+        java_options = quickstart.use(class_archive(java_home))
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = settings.host
@@ -58,7 +65,7 @@ def start_session(settings: DispatcherSettings, jars: Sequence[Path], java_home:
         "spark.driver.bindAddress": settings.host,
         "spark.driver.host": settings.host,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.driver.extraJavaOptions": " ".join([*JAVA_OPTIONS, *java_options]),
         "spark.local.dir": str(Path(settings.data_dir, "scratch").absolute()),
         "spark.sql.warehouse.dir": str(Path(settings.data_dir, "scratch", "warehouse").absolute()),
         **batch_sizes(settings.mode),
@@ -68,6 +75,14 @@ def start_session(settings: DispatcherSettings, jars: Sequence[Path], java_home:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def class_archive(java_home: Path) -> Path:
+    """Where the archive for quick starts is, or would be: in the environment, since it fits only this PySpark."""
+    class_path = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
+    return quickstart.archive_of(
+        "spark", java_home / "bin" / "java", class_path, Path(sys.prefix, "share", "penstock")
+    )
 
 
 def batch_sizes(mode: str) -> dict[str, str]:

@@ -1,7 +1,9 @@
 """Promises of the delivering loop, against real HTTP servers: order, windows, retries, dead letters, holding."""
 
 import base64
+import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,16 +33,48 @@ def row(offset: int, places: tuple[int, ...] = (0,)) -> Row:
     return Row(offset, places, [b"ce-id:%d" % offset, b"content-type:application/json"], b'{"n":%d}' % offset)
 
 
+class Rows:
+    """A source that a test fills from outside."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.is_ready = False
+        self.taken = 0
+        self._waiting: deque[Row | None] = deque()
+        self._signal = os.eventfd(0, os.EFD_SEMAPHORE)
+
+    def fileno(self) -> int:
+        return self._signal
+
+    def read(self) -> list[Row]:
+        os.eventfd_read(self._signal)
+        row = self._waiting.popleft()
+        if row is None:
+            self.is_over = True
+            return []
+        self.taken += 1
+        return [row]
+
+    def offer(self, row: Row) -> None:
+        self._waiting.append(row)
+        os.eventfd_write(self._signal, 1)
+
+    def end(self) -> None:
+        self._waiting.append(None)
+        os.eventfd_write(self._signal, 1)
+
+
 @contextmanager
-def running(*lanes: Lane, limits: Limits | None = None) -> Iterator[Deliveries]:
-    """The loop in its thread; at the end everything offered must be finished."""
-    deliveries = Deliveries(lanes, limits or Limits(), on_tick=lambda: None)
-    thread = threading.Thread(target=deliveries.run, daemon=True)
+def running(*lanes: Lane, limits: Limits | None = None) -> Iterator[Rows]:
+    """The loop in a thread; at the end everything offered must be finished."""
+    deliveries = Deliveries(lanes, limits or Limits(), on_tick=lambda _: None)
+    rows = Rows()
+    thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
     thread.start()
     try:
-        yield deliveries
+        yield rows
     finally:
-        deliveries.end(20.0, hold=False)
+        rows.end()
         thread.join(25.0)
         assert not thread.is_alive()
 
@@ -53,9 +87,9 @@ def test_every_lane_that_matches_gets_the_event_once(sink: MakeSink) -> None:
     """Kept promise: one delivery per matching subscription, also to the same address."""
     subscriber = sink()
     lanes = [lane(subscriber.url + path) for path in ("/a", "/b", "/b")]
-    with running(*lanes) as deliveries:
+    with running(*lanes) as rows:
         for offset in range(50):
-            deliveries.offer(row(offset, (0, 1, 2) if offset % 2 else (0,)))
+            rows.offer(row(offset, (0, 1, 2) if offset % 2 else (0,)))
     assert sorted(ids(subscriber.at("/a"))) == list(range(50))
     assert sorted(ids(subscriber.at("/b"))) == sorted([*range(1, 50, 2)] * 2)
     assert [each.progress.position for each in lanes] == [50, 50, 50]
@@ -64,8 +98,8 @@ def test_every_lane_that_matches_gets_the_event_once(sink: MakeSink) -> None:
 def test_the_request_carries_event_and_namespace(sink: MakeSink) -> None:
     """Kept promise: headers and data arrive as they are, with Knative's namespace header."""
     subscriber = sink()
-    with running(lane(subscriber.url + "/a")) as deliveries:
-        deliveries.offer(row(7))
+    with running(lane(subscriber.url + "/a")) as rows:
+        rows.offer(row(7))
     (request,) = subscriber.requests
     assert (request.method, request.body) == ("POST", b'{"n":7}')
     assert request.headers["ce-id"] == "7"
@@ -88,9 +122,9 @@ def test_an_ordered_lane_keeps_order_through_retries(sink: MakeSink) -> None:
 
     subscriber.answer("/a", with_=fail_every_third_once)
     policy = Delivery(retry=2, backoff_delay_seconds=0.01)
-    with running(lane(subscriber.url + "/a", order="ordered", delivery=policy)) as deliveries:
+    with running(lane(subscriber.url + "/a", order="ordered", delivery=policy)) as rows:
         for offset in range(30):
-            deliveries.offer(row(offset))
+            rows.offer(row(offset))
     expected = [each for offset in range(30) for each in ([offset, offset] if offset % 3 == 0 else [offset])]
     assert ids(subscriber.requests) == expected
 
@@ -105,9 +139,9 @@ def test_an_unordered_lane_goes_on_while_one_event_waits(sink: MakeSink) -> None
     target = lane(
         subscriber.url + "/a", delivery=Delivery(retry=1000, backoff_policy="linear", backoff_delay_seconds=0.02)
     )
-    with running(target) as deliveries:
+    with running(target) as rows:
         for offset in range(20):
-            deliveries.offer(row(offset))
+            rows.offer(row(offset))
         subscriber.wait_for(25, timeout_seconds=10)
         assert target.progress.position == 0
         assert target.progress.beyond() == ((1, 19),)
@@ -121,8 +155,8 @@ def test_retries_that_are_used_up_end_in_the_dead_letter_sink(sink: MakeSink) ->
     subscriber.answer("/a", status=500, body=b"no room")
     policy = Delivery(retry=2, backoff_delay_seconds=0.01, dead_letter_url=dead.url + "/d")
     target = lane(subscriber.url + "/a", delivery=policy)
-    with running(target) as deliveries:
-        deliveries.offer(row(3))
+    with running(target) as rows:
+        rows.offer(row(3))
     assert len(subscriber.requests) == 3
     (letter,) = dead.requests
     assert letter.headers["ce-knativeerrordest"] == subscriber.url + "/a"
@@ -138,9 +172,9 @@ def test_a_refusal_is_not_retried(sink: MakeSink, status: int) -> None:
     subscriber = sink()
     subscriber.answer("/a", status=status, headers={"location": subscriber.url + "/elsewhere"})
     target = lane(subscriber.url + "/a", delivery=Delivery(retry=5, backoff_delay_seconds=0.01))
-    with running(target) as deliveries:
-        deliveries.offer(row(0))
-        deliveries.offer(row(1))
+    with running(target) as rows:
+        rows.offer(row(0))
+        rows.offer(row(1))
     assert [each.path for each in subscriber.requests] == ["/a", "/a"]
     assert target.counts.given_up == 2
     assert target.progress.position == 2
@@ -149,8 +183,8 @@ def test_a_refusal_is_not_retried(sink: MakeSink, status: int) -> None:
 def test_nobody_listening_counts_as_a_failed_attempt() -> None:
     """Kept promise: a refused connection is retried, then given up; the lane goes on."""
     target = lane(f"http://127.0.0.1:{free_port()}/", delivery=Delivery(retry=1, backoff_delay_seconds=0.01))
-    with running(target) as deliveries:
-        deliveries.offer(row(0))
+    with running(target) as rows:
+        rows.offer(row(0))
     assert (target.counts.failed_attempts, target.counts.given_up) == (2, 1)
 
 
@@ -160,16 +194,16 @@ def test_a_hanging_subscriber_is_cut_off_by_the_timeout(sink: MakeSink) -> None:
     answers = iter([Answer(200, delay_seconds=30.0), Answer(200)])
     subscriber.answer("/a", with_=lambda _: next(answers))
     target = lane(subscriber.url + "/a", delivery=Delivery(retry=1, backoff_delay_seconds=0.01, timeout_seconds=0.2))
-    with running(target) as deliveries:
-        deliveries.offer(row(0))
+    with running(target) as rows:
+        rows.offer(row(0))
     assert target.counts.delivered == 1
 
 
 def test_link_local_addresses_are_never_connected_to() -> None:
     """Kept promise: a subscriber address cannot reach a cloud's metadata service."""
     target = lane("http://169.254.169.254/latest", delivery=Delivery(timeout_seconds=2.0))
-    with running(target) as deliveries:
-        deliveries.offer(row(0))
+    with running(target) as rows:
+        rows.offer(row(0))
     assert target.counts.given_up == 1
 
 
@@ -178,12 +212,12 @@ def test_an_endless_answer_is_cut_off(sink: MakeSink) -> None:
     subscriber = sink()
     subscriber.answer("/a", body=b"x" * (8 * 1024 * 1024))
     target = lane(subscriber.url + "/a")
-    with running(target) as deliveries:
-        deliveries.offer(row(0))
+    with running(target) as rows:
+        rows.offer(row(0))
     assert target.counts.delivered == 1
 
 
-def test_the_reader_waits_when_too_much_is_unfinished(sink: MakeSink) -> None:
+def test_no_more_rows_are_taken_when_too_much_is_unfinished(sink: MakeSink) -> None:
     """Kept promise: memory is bounded; rows beyond the limit stay with Spark."""
     subscriber = sink()
     release = threading.Event()
@@ -192,21 +226,14 @@ def test_the_reader_waits_when_too_much_is_unfinished(sink: MakeSink) -> None:
         subscriber.url + "/a",
         delivery=Delivery(retry=10_000, backoff_policy="linear", backoff_delay_seconds=0.01),
     )
-    with running(target, limits=Limits(window=4, unfinished_rows=10)) as deliveries:
-        offered: list[int] = []
-
-        def offer_all() -> None:
-            for offset in range(40):
-                deliveries.offer(row(offset))
-                offered.append(offset)
-
-        reader = threading.Thread(target=offer_all, daemon=True)
-        reader.start()
+    with running(target, limits=Limits(window=4, unfinished_rows=10)) as rows:
+        for offset in range(40):
+            rows.offer(row(offset))
         subscriber.wait_for(100)
-        assert len(offered) <= 11
+        assert rows.taken <= 10
         release.set()
-        reader.join(20.0)
-        assert len(offered) == 40
+        subscriber.wait_for(140)
+    assert rows.taken == 40
     assert target.progress.position == 40
 
 
@@ -215,13 +242,14 @@ def test_holding_finishes_what_is_in_flight_and_begins_nothing(sink: MakeSink) -
     subscriber = sink()
     subscriber.answer("/a", delay_seconds=0.3)
     target = lane(subscriber.url + "/a", window=2)
-    deliveries = Deliveries([target], Limits(), on_tick=lambda: None)
-    thread = threading.Thread(target=deliveries.run, daemon=True)
+    deliveries = Deliveries([target], Limits(), on_tick=lambda _: None)
+    rows = Rows()
+    thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
     thread.start()
     for offset in range(10):
-        deliveries.offer(row(offset))
+        rows.offer(row(offset))
     subscriber.wait_for(2)
-    deliveries.end(5.0, hold=True)
+    deliveries.let_go(5.0)
     thread.join(10.0)
     assert not thread.is_alive()
     assert len(subscriber.requests) == 2

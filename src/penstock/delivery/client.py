@@ -7,7 +7,6 @@ addresses (cloud metadata services) never connected to. Made after the fork, own
 
 import contextlib
 import ipaddress
-import os
 import select
 import socket
 import time
@@ -56,8 +55,7 @@ class Client:
         self._epoll = select.epoll()
         self._watched: dict[int, int] = {}  # socket: events the kernel watches for us
         self._wanted: dict[int, int] = {}  # socket: events libcurl wants now
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._epoll.register(self._wake, select.EPOLLIN)
+        self._foreign: int | None = None  # a descriptor of somebody else's that is watched too
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -70,18 +68,25 @@ class Client:
         self._multi.add_handle(handle.curl)
         self.in_flight += 1
 
-    def wake(self) -> None:
-        """Ends a wait in ``run_once``; the only call that another thread may make."""
-        os.eventfd_write(self._wake, 1)
+    def watch(self, fd: int | None) -> None:
+        """Lets ``run_once`` end when this descriptor is readable as well; None for no descriptor."""
+        if fd == self._foreign:
+            return
+        if self._foreign is not None:
+            self._epoll.unregister(self._foreign)
+        if fd is not None:
+            self._epoll.register(fd, select.EPOLLIN)
+        self._foreign = fd
 
-    def run_once(self, longest_wait_seconds: float) -> None:
+    def run_once(self, longest_wait_seconds: float) -> bool:
+        """Waits for sockets and timers and finishes what is answered; whether the watched descriptor is readable."""
         wait = longest_wait_seconds
         if self._deadline is not None:
             wait = min(wait, max(0.0, self._deadline - time.monotonic()))
+        is_readable = False
         for fd, event in self._epoll.poll(wait):
-            if fd == self._wake:
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wake)
+            if fd == self._foreign:
+                is_readable = True
                 continue
             if fd not in self._wanted:
                 self._forget_socket(fd)  # an idle connection that the other side has closed
@@ -94,6 +99,7 @@ class Client:
             self._deadline = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         self._finish_answered()
+        return is_readable
 
     def close(self) -> None:
         """Drops everything; what is in flight gets no callback."""
@@ -104,7 +110,6 @@ class Client:
         self._by_curl.clear()
         self._multi.close()
         self._epoll.close()
-        os.close(self._wake)
 
     def _finish_answered(self) -> None:
         while True:

@@ -5,19 +5,18 @@
                                               │
                                               └─▶ dead letter sink, or given up
 
-One thread reads rows from Spark and calls ``offer``; one thread calls ``run`` and does everything else. The
-reader is made to wait when too much is unfinished, so memory is bounded and Kafka keeps the rest.
+One thread does all of it: it waits for rows and for answers in the same place. When too much is unfinished it stops
+looking for rows, so memory is bounded and Kafka keeps the rest.
 """
 
 import base64
 import heapq
 import itertools
 import logging
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from penstock.delivery.client import Answer, Client, Post
 from penstock.delivery.lane import Attempt, Lane
@@ -40,94 +39,92 @@ class Limits:
     unfinished_bytes: int = 32 * 1024 * 1024
 
 
+class Source(Protocol):
+    """Where rows come from."""
+
+    is_over: bool  # no more will come
+    is_ready: bool  # there are rows, whatever the descriptor says
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when there are rows."""
+
+    def read(self) -> Iterable[Row]:
+        """The rows that are there."""
+
+
 class Deliveries:
     """All lanes of one partition, and the loop that serves them."""
 
-    def __init__(self, lanes: Sequence[Lane], limits: Limits, on_tick: Callable[[], None]) -> None:
+    def __init__(self, lanes: Sequence[Lane], limits: Limits, on_tick: Callable[[float], None]) -> None:
         self.lanes = lanes
         self.seen_offset = -1  # of the last row taken, wanted or not
         self.unfinished_rows = 0
         self._limits = limits
-        self._on_tick = on_tick
+        self._on_tick = on_tick  # told how long the last round took: a long one means that we were stopped
         self._unfinished_bytes = 0
-        self._offered: deque[Row] = deque()
-        self._room = threading.Event()
         self._retries: list[tuple[float, int, Attempt]] = []
         self._order = itertools.count()
         self._client = Client(self._answered)
-        self._is_asleep = False
-        self._deadline: float | None = None  # set once no more rows come: when to leave at the latest
+        self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._is_holding = False  # begin nothing new, only finish what is in flight
-        self._is_ended = False
 
-    # ── called by the reading thread ──────────────────────────────────────────────────────────────
-
-    def offer(self, row: Row) -> None:
-        """Hands over one row; waits while too much is unfinished."""
-        self._offered.append(row)
-        if self._is_asleep:
-            self._client.wake()
-        while self._is_full() and not self._is_ended:
-            self._room.clear()
-            self._room.wait(0.5)
-
-    def _is_full(self) -> bool:
-        rows = self.unfinished_rows + len(self._offered)
-        return rows > self._limits.unfinished_rows or self._unfinished_bytes > self._limits.unfinished_bytes
-
-    def end(self, patience_seconds: float, *, hold: bool) -> None:
-        """No more rows. With ``hold`` nothing new is begun either, and only what is in flight is awaited."""
-        self._is_holding = self._is_holding or hold
-        self._deadline = time.monotonic() + patience_seconds
-        if not self._is_ended:
-            self._client.wake()
+    def let_go(self, patience_seconds: float) -> None:
+        """From now on begin nothing; the loop ends when what is in flight is answered, or patience is over."""
+        if not self._is_holding:
+            self._is_holding = True
+            self._deadline = time.monotonic() + patience_seconds
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
-    def run(self) -> None:
-        """Until ``end`` was called and all is finished, or its patience is over."""
-        next_tick = time.monotonic() + TICK_SECONDS
+    def run(self, source: Source, patience_seconds: float) -> None:
+        """Until the source is over and all is finished, its patience then is over, or it had to let go."""
+        now = time.monotonic()
+        next_tick = now + TICK_SECONDS
         try:
             while not self._is_over():
-                self._take_offered()
-                self._retry_due()
-                self._client.run_once(self._wait_seconds(next_tick))
-                self._is_asleep = False
-                now = time.monotonic()
+                wants_rows = not (source.is_over or self._is_full())
+                self._client.watch(source.fileno() if wants_rows else None)
+                has_rows = wants_rows and source.is_ready
+                has_rows = self._client.run_once(0.0 if has_rows else self._wait_seconds(next_tick)) or has_rows
+                before, now = now, time.monotonic()
                 if now >= next_tick:
-                    self._on_tick()
+                    self._on_tick(now - before)
                     next_tick = now + (TICK_SECONDS if self.unfinished_rows else IDLE_TICK_SECONDS)
                 elif self.unfinished_rows and next_tick - now > TICK_SECONDS:
                     next_tick = now + TICK_SECONDS
+                if has_rows:
+                    self.take(source.read())
+                    if source.is_over and self._deadline is None:
+                        self._deadline = now + patience_seconds
+                self._retry_due()
         finally:
-            self._is_ended = True
-            self._room.set()
             self._client.close()
+
+    def take(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._take(row)
+
+    def _is_full(self) -> bool:
+        return (
+            self._is_holding
+            or self.unfinished_rows >= self._limits.unfinished_rows
+            or self._unfinished_bytes >= self._limits.unfinished_bytes
+        )
 
     def _is_over(self) -> bool:
         if self._deadline is None:
             return False
         if time.monotonic() >= self._deadline:
             return True
-        if self._is_holding:
-            return self._client.in_flight == 0
-        return not self._offered and self.unfinished_rows == 0
+        return self._client.in_flight == 0 if self._is_holding else self.unfinished_rows == 0
 
     def _wait_seconds(self, next_tick: float) -> float:
-        self._is_asleep = True  # from here on the reader wakes us; what it offered before is seen below
-        if self._offered:
-            return 0.0
         until = next_tick
         if self._retries and not self._is_holding:
             until = min(until, self._retries[0][0])
         if self._deadline is not None:
             until = min(until, self._deadline)
         return max(0.0, until - time.monotonic())
-
-    def _take_offered(self) -> None:
-        offered = self._offered
-        while offered:
-            self._take(offered.popleft())
 
     def _take(self, row: Row) -> None:
         """Puts the row into every lane that wants it and has not had it."""
@@ -220,8 +217,6 @@ class Deliveries:
         if not row.unfinished:
             self.unfinished_rows -= 1
             self._unfinished_bytes -= len(row.body)
-            if not self._room.is_set() and self.unfinished_rows < self._limits.unfinished_rows * 3 // 4:
-                self._room.set()
         if lane.waiting:
             self._begin_waiting(lane)
 

@@ -84,6 +84,8 @@ class Watch:
         for message in self._consumer.consume(1000, timeout_seconds):
             if message.error() is not None:
                 continue  # the end of a partition, or a broker that is away: the next poll tells
+            if message.topic() not in self._reached:
+                continue  # left, but fetched before
             self._reached[message.topic()] = message.offset() + 1
             if message.topic() == LEDGER_TOPIC:
                 self.ledger.take(message.key(), message.value())
@@ -91,7 +93,7 @@ class Watch:
                 self._take_claim(message.key().decode(), message.value(), message.offset())
 
     def read_to_end(self, timeout_seconds: float) -> None:
-        """Until both topics have been read up to where they ended when this was called, or later."""
+        """Until what is followed has been read up to where it ended when this was called, or later."""
         ends = {topic: topics.end_of_table(self._admin, topic) for topic in self._reached}
         deadline = time.monotonic() + timeout_seconds
         while any(self._reached[topic] < end for topic, end in ends.items()):
@@ -101,6 +103,7 @@ class Watch:
 
     def leave_ledger(self) -> None:
         self._consumer.incremental_unassign([TopicPartition(LEDGER_TOPIC, 0)])
+        del self._reached[LEDGER_TOPIC]
 
     def holder(self, topic_id: str, partition: int) -> int:
         """The generation that holds the partition now, 0 when nobody ever claimed it."""

@@ -1,16 +1,14 @@
 """What runs in a Python worker of Spark: one task attempt, which is one partition of one topic.
 
     first row ─▶ claim the partition ─▶ wait for the predecessor ─▶ read the ledger ─▶ lanes
-    rows      ─▶ deliveries (a thread of their own) ─▶ ledger every 50 ms
+    rows      ─▶ deliveries ─▶ ledger every 50 ms
     end, stop or a newer claim ─▶ finish what is in flight ─▶ ledger ─▶ "closed"
 
-Everything made here (threads, sockets, Kafka clients, lanes) belongs to this attempt and is torn down with it:
+Everything made here (sockets, Kafka clients, lanes) belongs to this attempt and is torn down with it:
 Spark uses its Python workers again. Nothing is yielded to Spark, which reads results only at a batch's end.
 """
 
 import logging
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,13 +25,14 @@ from penstock.errors import Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord
-from penstock.pipeline.handover import parse_row
+from penstock.pipeline.input import SparkRows
 
 logger = logging.getLogger("penstock.worker")
 
 PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous holder
 LET_GO_SECONDS = 1.0  # what is in flight when somebody else claims the partition may take this long
 READ_SECONDS = 20.0
+STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 QUIET_LANES_SECONDS = 1.0  # how often lanes are written that only passed rows by
 
 
@@ -56,46 +55,23 @@ class Assignment:
 
 def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[Any]:
     """The function that Spark calls: delivers every row and yields nothing."""
-    _set_up_process()
-    holding: Holding | None = None
-    is_complete = False
-    try:
-        for packed in _packed_rows(batches):
-            partition, kind, row = parse_row(packed)
-            if holding is None:
-                holding = Holding(assignment, partition)
-            holding.offer(row, is_event=kind != "x")
-        is_complete = True
-    finally:
-        if holding is not None:
-            holding.end(is_complete)
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    source = SparkRows(batches, assignment.topic)
+    first = source.read_first()
+    if first:
+        Holding(assignment, source.partition).serve(first, source)
     yield from ()
 
 
-def _packed_rows(batches: Iterator[Any]) -> Iterator[bytes]:
-    for batch in batches:
-        for scalar in batch.column(0):
-            if scalar.is_valid:  # a null is a filler
-                yield scalar.as_py()
-
-
-def _set_up_process() -> None:
-    # The thread that reads from Spark and the one that sends share the interpreter: change over quickly.
-    sys.setswitchinterval(0.0005)
-    if not logging.getLogger().handlers:
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-
-
 class Holding:
-    """A claimed partition: its lanes, the loop that serves them, and their records in the ledger."""
+    """A claimed partition: its lanes, and their records in the ledger."""
 
     def __init__(self, assignment: Assignment, partition: int) -> None:
         self._assignment = assignment
         self._partition = partition
-        self._expected_offset = -1
         self._quiet_due = 0.0
-        self._lost = threading.Event()  # somebody else has claimed the partition
-        self._failure: BaseException | None = None
+        self._is_lost = False  # somebody else has claimed the partition
         self._producer = assignment.connection.producer()
         self._watch = claims.Watch(assignment.connection)
         self._generation = self._take_over()
@@ -105,66 +81,30 @@ class Holding:
         ledger.flush(self._producer, f"the take-over of {assignment.topic}/{partition}")
         self._erase_older()
         self._watch.leave_ledger()
-        self._thread = threading.Thread(target=self._run, name=f"deliver-{partition}", daemon=True)
-        self._thread.start()
 
-    # ── called by the reading thread ──────────────────────────────────────────────────────────────
-
-    def offer(self, row: Row, *, is_event: bool) -> None:
-        if self._failure is not None:
-            raise RuntimeError("delivery failed; the query is started again from the ledger") from self._failure
-        if self._lost.is_set():
-            return  # a newer query has the partition; Spark will end this task soon
-        if not is_event:
-            logger.warning(
-                "%s/%d offset %d is no event: skipped", self._assignment.topic, self._partition, row.offset
-            )
-        if self._expected_offset not in (-1, row.offset):
-            logger.warning(
-                "%s/%d offsets %d to %d do not exist (deleted by retention or compaction, or no data records)",
-                self._assignment.topic,
-                self._partition,
-                self._expected_offset,
-                row.offset - 1,
-            )
-        self._expected_offset = row.offset + 1
-        self._deliveries.offer(row)
-
-    def end(self, is_complete: bool) -> None:
-        """Tears down. Complete input: finish all of it. Cut short: only what is in flight."""
+    def serve(self, first: list[Row], source: SparkRows) -> None:
+        """Delivers until the input ends or somebody else takes over; leaves nothing behind."""
         try:
-            if is_complete and not self._lost.is_set():
-                self._deliveries.end(_forever(self._assignment), hold=False)
-            else:
-                self._deliveries.end(LET_GO_SECONDS, hold=True)
-            self._thread.join()
-            if self._failure is not None:
-                raise RuntimeError("delivery failed; the query is started again from the ledger") from self._failure
-            if is_complete and not self._lost.is_set() and self._deliveries.unfinished_rows:
-                # The next batch would begin behind what is unfinished; only a new query goes back to it.
-                raise RuntimeError("unfinished at the end of the batch: to be started again from the ledger")
-        finally:
-            self._watch.close()
-
-    # ── the delivering thread ─────────────────────────────────────────────────────────────────────
-
-    def _run(self) -> None:
-        try:
-            self._deliveries.run()
-        except BaseException as error:
-            self._failure = error
-            logger.exception("%s/%d: delivery stopped", self._assignment.topic, self._partition)
+            self._deliveries.take(first)
+            self._deliveries.run(source, _patience_seconds(self._assignment))
         finally:
             self._close()
+        if self._is_lost:
+            source.discard_rest()  # Spark ends the task when the dispatcher stops the query
+        elif self._deliveries.unfinished_rows:
+            # The next batch would begin behind what is unfinished; only a new query goes back to it.
+            raise RuntimeError("unfinished at the end of the batch: to be started again from the ledger")
 
-    def _tick(self) -> None:
+    def _tick(self, last_round_seconds: float) -> None:
+        """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
         self._write_lanes(everything=False)
         self._producer.poll(0)
+        if last_round_seconds > STOPPED_SECONDS:
+            self._watch.read_to_end(READ_SECONDS)  # much may have happened meanwhile
         self._watch.poll(0)
-        holder = self._watch.holder(self._assignment.topic_id, self._partition)
-        if holder != self._generation and not self._lost.is_set():
-            self._lost.set()
-            self._deliveries.end(LET_GO_SECONDS, hold=True)
+        if self._watch.holder(self._assignment.topic_id, self._partition) != self._generation:
+            self._is_lost = True
+            self._deliveries.let_go(LET_GO_SECONDS)
 
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
@@ -174,6 +114,8 @@ class Holding:
             claims.close(self._producer, self._assignment.topic_id, self._partition, self._generation)
         except Unavailable as error:
             logger.warning("%s; a successor repeats what was in flight", error.message)
+        finally:
+            self._watch.close()
 
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
 
@@ -222,6 +164,6 @@ class Holding:
             ledger.erase(self._producer, key, older)
 
 
-def _forever(assignment: Assignment) -> float:
+def _patience_seconds(assignment: Assignment) -> float:
     """How long to wait for the end of all retries: in batch mode as long as it takes, in live mode a while."""
     return 24 * 3600.0 if assignment.ends_with_input else 5.0

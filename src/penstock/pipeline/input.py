@@ -1,0 +1,99 @@
+"""The rows that Spark sends to a Python worker, read without a thread of their own.
+
+PySpark gives a worker's function an iterator that blocks. A second thread for it would share the interpreter with
+the thread that delivers, and each event would wake both. Instead the delivering loop waits for the socket behind
+the iterator together with its own sockets, and calls ``read`` when there is something. The socket's file is a local
+variable of PySpark's worker (pinned version; a test runs the real thing), found by going up the stack.
+"""
+
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.delivery.row import Row
+from penstock.pipeline.handover import parse_row
+
+logger = logging.getLogger("penstock.worker")
+
+MOST_BATCHES = 64  # in one go, before answers get their turn
+
+
+class SparkRows:
+    """A ``delivery.deliver.Source`` over the Arrow batches of one task."""
+
+    def __init__(self, batches: Iterator[Any], topic: str) -> None:
+        self.is_over = False
+        self.is_ready = False  # more is buffered on this side of the socket
+        self.partition = -1  # known from the first row on
+        self._batches = batches
+        self._topic = topic
+        self._file = _input_of_this_worker()
+        self._expected_offset = -1
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def read(self) -> list[Row]:
+        """The rows that are there. Waits at most for the rest of a batch that has begun to arrive."""
+        rows: list[Row] = []
+        for _ in range(MOST_BATCHES):
+            batch = next(self._batches, None)
+            if batch is None:
+                self.is_over = True
+                self.is_ready = False
+                return rows
+            for scalar in batch.column(0):
+                if scalar.is_valid:  # a null is a filler
+                    rows.append(self._row(scalar.as_py()))
+            self.is_ready = self._has_more()
+            if not self.is_ready:
+                break
+        return rows
+
+    def read_first(self) -> list[Row]:
+        """Waits for the first rows; none when the input ends without any."""
+        rows: list[Row] = []
+        while not rows and not self.is_over:
+            rows = self.read()
+        return rows
+
+    def discard_rest(self) -> None:
+        for _ in self._batches:
+            pass
+
+    def _row(self, packed: bytes) -> Row:
+        self.partition, kind, row = parse_row(packed)
+        if kind == "x":
+            logger.warning("%s/%d offset %d is no event: skipped", self._topic, self.partition, row.offset)
+        if self._expected_offset not in (-1, row.offset):
+            logger.warning(
+                "%s/%d offsets %d to %d do not exist (deleted by retention or compaction, or no data records)",
+                self._topic,
+                self.partition,
+                self._expected_offset,
+                row.offset - 1,
+            )
+        self._expected_offset = row.offset + 1
+        return row
+
+    def _has_more(self) -> bool:
+        """Whether bytes are buffered here; asks the socket too, but never waits for it."""
+        fd = self._file.fileno()
+        os.set_blocking(fd, False)
+        try:
+            return bool(self._file.peek(1))
+        finally:
+            os.set_blocking(fd, True)
+
+
+def _input_of_this_worker() -> io.BufferedReader:
+    frame = sys._getframe()
+    while frame is not None:
+        found = frame.f_locals.get("infile")
+        if isinstance(found, io.BufferedReader):
+            return found
+        frame = frame.f_back  # type: ignore[assignment]  # None at the top
+    raise RuntimeError("this is not a worker of the PySpark that Penstock is made for")

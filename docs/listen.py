@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Listener(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:  # noqa: N802 - the name that the standard library calls
+    def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         attributes = {name[3:]: value for name, value in self.headers.items() if name.lower().startswith("ce-")}
         sys.stdout.write(f"{attributes.get('type')} {attributes.get('id')}: {body.decode(errors='replace')}\n")

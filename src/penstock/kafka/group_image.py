@@ -99,8 +99,6 @@ class GroupImages:
                     self._commit_moved(admin)
                 if is_last:
                     return
-        except Exception:
-            logger.exception("consumer groups are no longer refreshed")
         finally:
             consumer.close()
 
@@ -120,6 +118,6 @@ class GroupImages:
                     self._on_reset(subscription)
                 else:
                     commit(admin, subscription.group, subscription.topic, positions[which])
-            except Unavailable as error:
-                logger.warning("%s", error.message)
+            except (Unavailable, TimeoutError) as error:  # Kafka is away: the next round tries again
+                logger.warning("group %s is not refreshed: %s", subscription.group, error)
                 self._moved.update(lane for lane in moved if lane[:2] == which)

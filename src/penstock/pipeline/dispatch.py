@@ -70,6 +70,7 @@ class Dispatcher:
         self._queries: dict[str, TopicQuery] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(self._connection, self._on_reset)
+        self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = self._connection.producer()
         self._reported: dict[str, bytes | None] = {}
         self._report_due = 0.0
@@ -105,12 +106,15 @@ class Dispatcher:
         try:
             self._notice_partitions()
             self._tell()
-        except PenstockError as error:
-            logger.warning("%s", error.message)
+        except (PenstockError, TimeoutError) as error:  # Kafka is away: the next round tells
+            logger.warning("no report: %s", error)
 
     def stop(self) -> None:
         for query in self._queries.values():
-            query.stop()
+            try:
+                query.stop()
+            except PenstockError as error:
+                logger.warning("%s was not ended in order: %s", query.topic, error.message)
         self._images.stop()
         self._table.stop()
 
@@ -147,7 +151,7 @@ class Dispatcher:
             if query.topic_id is not None
             for each in query.wanted
         }
-        if shown != getattr(self, "_shown", None):
+        if shown != self._shown:
             self._shown = shown
             self._images.show(shown)
 

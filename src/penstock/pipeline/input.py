@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from penstock.pipeline.handover import parse_row
 
 logger = logging.getLogger("penstock.worker")
 
+COMPLAINT_SECONDS = 10.0
 MOST_BATCHES = 64  # in one go, before answers get their turn
 
 
@@ -32,6 +34,8 @@ class SparkRows:
         self._topic = topic
         self._file = _input_of_this_worker()
         self._expected_offset = -1
+        self.bad_records = 0  # records that are no events
+        self._next_complaint = 0.0
 
     def fileno(self) -> int:
         return self._file.fileno()
@@ -67,7 +71,7 @@ class SparkRows:
     def _row(self, packed: bytes) -> Row:
         self.partition, kind, row = parse_row(packed)
         if kind == "x":
-            logger.warning("%s/%d offset %d is no event: skipped", self._topic, self.partition, row.offset)
+            self._note_bad_record(row.offset)
         if self._expected_offset not in (-1, row.offset):
             logger.warning(
                 "%s/%d offsets %d to %d do not exist (deleted by retention or compaction, or no data records)",
@@ -78,6 +82,19 @@ class SparkRows:
             )
         self._expected_offset = row.offset + 1
         return row
+
+    def _note_bad_record(self, offset: int) -> None:
+        """Counted; logged once in a while, so that a topic full of rubbish does not become a log full of it."""
+        self.bad_records += 1
+        if time.monotonic() >= self._next_complaint:
+            self._next_complaint = time.monotonic() + COMPLAINT_SECONDS
+            logger.warning(
+                "%s/%d offset %d is no event: skipped (%d so far)",
+                self._topic,
+                self.partition,
+                offset,
+                self.bad_records,
+            )
 
     def _has_more(self) -> bool:
         """Whether bytes are buffered here; asks the socket too, but never waits for it."""

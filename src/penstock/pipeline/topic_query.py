@@ -80,7 +80,13 @@ class TopicQuery:
         return self._running.partitions if self._running else 0
 
     def advance(self, free_slots: int) -> None:
-        """One step towards what is wanted. Never raises: what goes wrong is in the report."""
+        """One step towards what is wanted. What goes wrong is in the report, and tried again."""
+        try:
+            self._advance(free_slots)
+        except PenstockError as error:
+            self._failed(error.message)
+
+    def _advance(self, free_slots: int) -> None:
         self._notice_failure()
         running = self._running
         if running is not None and not self.wanted:
@@ -111,6 +117,10 @@ class TopicQuery:
 
     def _start_or_replace(self, free_slots: int) -> None:
         old = self._running
+        if old is not None and old.partitions > free_slots:  # no room for two side by side: one after the other
+            free_slots += old.partitions
+            self.stop()
+            old = None
         try:
             release_number = self._next_number() if old else 0
             new = self._start(free_slots)

@@ -72,7 +72,8 @@ class Holding:
         self._partition = partition
         self._quiet_due = 0.0
         self._is_lost = False  # somebody else has claimed the partition
-        self._producer = assignment.connection.producer()
+        # A record of the ledger is never given up: while Kafka is away it waits here.
+        self._producer = assignment.connection.producer(**{"message.timeout.ms": 0})
         self._watch = claims.Watch(assignment.connection)
         self._generation = self._take_over()
         self._keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]

@@ -254,3 +254,15 @@ def test_holding_finishes_what_is_in_flight_and_begins_nothing(sink: MakeSink) -
     assert not thread.is_alive()
     assert len(subscriber.requests) == 2
     assert target.progress.position == 2
+
+
+def test_a_source_that_is_over_from_the_start_ends_the_loop(sink: MakeSink) -> None:
+    """Kept promise: a micro-batch whose rows were all there at once is finished, not waited on for ever."""
+    subscriber = sink()
+    target = lane(subscriber.url + "/a")
+    deliveries = Deliveries([target], Limits(), on_tick=lambda _: None)
+    rows = Rows()
+    rows.is_over = True
+    deliveries.take([row(offset) for offset in range(5)])
+    deliveries.run(rows, patience_seconds=20.0)
+    assert sorted(ids(subscriber.requests)) == list(range(5))

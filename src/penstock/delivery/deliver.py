@@ -82,6 +82,8 @@ class Deliveries:
         next_tick = now + TICK_SECONDS
         try:
             while not self._is_over():
+                if source.is_over and self._deadline is None:
+                    self._deadline = now + patience_seconds
                 wants_rows = not (source.is_over or self._is_full())
                 self._client.watch(source.fileno() if wants_rows else None)
                 has_rows = wants_rows and source.is_ready
@@ -94,8 +96,6 @@ class Deliveries:
                     next_tick = now + TICK_SECONDS
                 if has_rows:
                     self.take(source.read())
-                    if source.is_over and self._deadline is None:
-                        self._deadline = now + patience_seconds
                 self._retry_due()
         finally:
             self._client.close()

@@ -135,8 +135,15 @@ def per_event(cpu_seconds: Mapping[str, float], events: int) -> dict[str, float]
 
 
 def warm_up(bench: Bench, arrangement: Arrangement, seconds: float) -> None:
-    """Load that is not measured: both virtual machines compile what is used often."""
+    """Load that is not measured: both virtual machines compile what is used often.
+
+    First a burst, which tells them what that is, then a steady rate, during which they get to it.
+    """
     with bench.step("warm up"):
+        burst = bench.profile.burst_events // max(1, arrangement.triggers)
+        bench.sink.reset(run := bench.next_run())
+        load = run_load(LoadPlan(arrangement.url, run, bench.profile.full_seconds, events=burst))
+        wait_for_arrivals(bench.sink, load.acknowledged * arrangement.triggers)
         bench.sink.reset(run := bench.next_run())
         rate = WARM_RATE.get(arrangement.triggers, 1000.0)
         load = run_load(LoadPlan(arrangement.url, run, seconds, rate))

@@ -9,9 +9,10 @@ class Profile:
 
     rates: tuple[float, ...] = (200.0, 1000.0)
     generator_seconds: float = 4.0
-    settle_seconds: float = 5.0
+    settle_seconds: float = 30.0  # a virtual machine goes on compiling for a while after its last work
     idle_seconds: float = 15.0
-    warm_seconds: float = 15.0
+    burst_events: int = 40_000
+    warm_seconds: float = 25.0
     steady_seconds: float = 15.0
     baseline_seconds: float = 8.0
     full_seconds: float = 12.0
@@ -27,6 +28,7 @@ QUICK = Profile(
     generator_seconds=2.0,
     settle_seconds=1.0,
     idle_seconds=3.0,
+    burst_events=4_000,
     warm_seconds=4.0,
     steady_seconds=4.0,
     baseline_seconds=2.0,

@@ -55,6 +55,7 @@ class KafkaConnection:
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
                 "queued.max.messages.kbytes": 8192,
+                "fetch.wait.max.ms": 1000,  # data is answered at once; this is only how often an idle one asks
                 **overrides,
             },
             logger=logger,

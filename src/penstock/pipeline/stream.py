@@ -78,6 +78,7 @@ def _records(session: SparkSession, plan: QueryPlan, options: Mapping[str, str])
         .option("startingOffsets", starts)
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "false")  # lost ranges are found and reported by ourselves
+        .option("kafka.fetch.max.wait.ms", "1500")  # how often an idle partition asks; data is answered at once
         .options(**options)
         .load()
     )

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from penstock.errors import Rejected
+from penstock.event.http import percent_encode_header
 
 CONNECTIONS = 64
 TRIES = 5
@@ -26,8 +27,8 @@ LONGEST_WAIT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 SHOWN_REASONS = 5
 
-# The characters that an HTTP header may carry as they are, by the CloudEvents HTTP binding.
-_PLAIN = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"%')
+# A content type is sent as it is, but for what would break the header.
+_PRINTABLE = "".join(chr(c) for c in range(0x20, 0x7F))
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Sending:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         request = b"%sce-id: %s\r\nce-time: %s\r\n\r\n%s" % (
             self._head,
-            _encoded(event_id).encode(),
+            percent_encode_header(event_id).encode(),
             now.encode(),
             self._events.data or b"",
         )
@@ -217,15 +218,10 @@ def _head(path: str, host: str, events: Events) -> bytes:
     """All of the request that is the same for every event."""
     lines = [f"POST {path} HTTP/1.1", f"host: {host}", f"content-length: {len(events.data or b'')}"]
     if events.content_type is not None:
-        lines.append(f"content-type: {_encoded(events.content_type, plain=' ;=/' + chr(34))}")
+        lines.append(f"content-type: {quote(events.content_type, safe=_PRINTABLE)}")
     lines.append("ce-specversion: 1.0")
-    lines += [f"ce-{name}: {_encoded(value)}" for name, value in events.attributes.items()]
+    lines += [f"ce-{name}: {percent_encode_header(value)}" for name, value in events.attributes.items()]
     return ("\r\n".join(lines) + "\r\n").encode()
-
-
-def _encoded(value: str, plain: str = "") -> str:
-    """Percent-encoded as the CloudEvents HTTP binding asks: spaces, quotes, percent signs, all beyond ASCII."""
-    return quote(value, safe=_PLAIN + plain)
 
 
 def _retry_after(answer: Answer, default: float) -> float:

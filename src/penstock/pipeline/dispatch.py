@@ -29,7 +29,7 @@ from penstock.pipeline.topic_query import Environment, TopicQuery
 logger = logging.getLogger("penstock.dispatcher")
 
 LOOP_SECONDS = 0.1
-REPORT_SECONDS = 2.0
+BEAT_SECONDS = 2.0
 PARTITIONS_SECONDS = 10.0
 
 
@@ -73,7 +73,8 @@ class Dispatcher:
         self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = self._connection.producer()
         self._reported: dict[str, bytes | None] = {}
-        self._report_due = 0.0
+        self._is_stopped = threading.Event()
+        self._has_beaten = threading.Event()
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
 
     def start(self, stopping: threading.Event) -> None:
@@ -86,6 +87,8 @@ class Dispatcher:
             except Unavailable as error:
                 logger.info("waiting: %s", error.message)
         self._images.start()
+        threading.Thread(target=self.beat, name="sign-of-life", daemon=True).start()
+        self._has_beaten.wait(10.0)
 
     @property
     def is_wanted(self) -> bool:
@@ -110,6 +113,7 @@ class Dispatcher:
             logger.warning("no report: %s", error)
 
     def stop(self) -> None:
+        self._is_stopped.set()
         for query in self._queries.values():
             try:
                 query.stop()
@@ -169,7 +173,7 @@ class Dispatcher:
                 query.must_restart = True
 
     def _tell(self) -> None:
-        """Queries when they change, the dispatcher itself every two seconds as a sign of life."""
+        """Tells about queries when they change."""
         reports = {f"query/{query.topic}": encode(query.report) for query in self._queries.values()}
         gone = dict.fromkeys(self._reported.keys() - reports.keys())
         for key, value in {**reports, **gone}.items():
@@ -178,11 +182,19 @@ class Dispatcher:
                 self._reported[key] = value
             if value is None:
                 del self._reported[key]
-        if time.monotonic() >= self._report_due:
-            self._report_due = time.monotonic() + REPORT_SECONDS
+
+    def beat(self) -> None:
+        """The sign of life, from a thread of its own: starting a query takes the loop several seconds."""
+        producer = self._connection.producer()
+        while not self._is_stopped.is_set():
             alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
             alive |= {"time": time.time(), "queries": len(self._queries), "mode": self._settings.mode}
-            put(self._producer, REPORT_TOPIC, "dispatcher", json.dumps(alive).encode())
+            try:
+                put(producer, REPORT_TOPIC, "dispatcher", json.dumps(alive).encode())
+                self._has_beaten.set()
+            except PenstockError as error:
+                logger.warning("no sign of life: %s", error.message)
+            self._is_stopped.wait(BEAT_SECONDS)
 
 
 class ready_mark:  # noqa: N801 - a context manager, read as a verb

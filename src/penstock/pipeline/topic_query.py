@@ -33,7 +33,7 @@ from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment
 logger = logging.getLogger("penstock.dispatcher")
 
 RUNNING_SECONDS = 30.0  # longest wait for the tasks of a new query
-LET_GO_SECONDS = 3.0  # longest wait for the closing words of old workers
+LET_GO_SECONDS = 4.5  # longest wait for the closing words of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
 

@@ -30,7 +30,7 @@ from penstock.pipeline.input import SparkRows
 logger = logging.getLogger("penstock.worker")
 
 PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous holder
-LET_GO_SECONDS = 1.0  # what is in flight when somebody else claims the partition may take this long
+LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long
 READ_SECONDS = 20.0
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 QUIET_LANES_SECONDS = 1.0  # how often lanes are written that only passed rows by

@@ -19,6 +19,7 @@ from penstock.control.store import KafkaStore, Listener, Store
 from penstock.control.world import Ledger, World
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.groups import Groups
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
 
 logger = logging.getLogger("penstock.control")
@@ -68,6 +69,7 @@ class Controller:
             self._reconciler.stop()
         if self._world is not None:
             self._world.reports.stop()
+            self._world.groups.close()
 
     def _start(self) -> None:
         attempt = 0
@@ -104,7 +106,9 @@ class Controller:
             reports.stop()  # the next try makes another
             raise
         receiver = Receiver(settings.probe_url)
-        world = World(settings, connection, admin, store, contract, reports, receiver, self._ledger)
+        world = World(
+            settings, connection, admin, Groups(connection), store, contract, reports, receiver, self._ledger
+        )
         store.listen(self._on_change)
         self._world = world
         self._reconciler = Reconciler(world, Work())

@@ -11,7 +11,8 @@ from penstock.control import names, triggers
 from penstock.control.kinds import BROKER, TRIGGER, Resource, key_of, name_of, namespace_of, spec_of
 from penstock.control.triggers import Topic
 from penstock.control.world import World
-from penstock.kafka import groups_read, topics
+from penstock.kafka import topics
+from penstock.kafka.groups import Offsets
 
 FRESH_SECONDS = 1.0
 
@@ -51,7 +52,7 @@ class LagReader:
 
     def _ask(self, wanted: list[tuple[Resource, Topic]]) -> Lags:
         groups = {key_of(each): names.trigger_group(namespace_of(each), name_of(each)) for each, _ in wanted}
-        committed = groups_read.committed_offsets(self._world.admin, groups.values())
+        committed = self._world.groups.offsets(groups.values())
         ends = {t.name: topics.latest_offsets(self._world.admin, t.name, t.partitions) for t in _unique(wanted)}
         return {
             key_of(each): _positions(each, topic, committed[groups[key_of(each)]], ends[topic.name])
@@ -68,12 +69,11 @@ def _unique(with_topic: list[tuple[Resource, Topic]]) -> list[Topic]:
     return list({topic.name: topic for _, topic in with_topic}.values())
 
 
-def _positions(
-    trigger: Resource, topic: Topic, committed: groups_read.Committed, ends: dict[int, int]
-) -> list[LanePosition]:
+def _positions(trigger: Resource, topic: Topic, committed: Offsets, ends: dict[int, int]) -> list[LanePosition]:
     """A partition without a commit stands where the trigger started."""
     start = triggers.decided_start(trigger, topic)
-    positions = start.covering(topic.partitions).positions if start else {}
-    return [
-        LanePosition(p, committed.get((topic.name, p), positions.get(p, 0)), end) for p, end in sorted(ends.items())
-    ]
+    positions = dict(start.covering(topic.partitions).positions) if start else {}
+    for (name, partition), at in committed.items():
+        if name == topic.name:
+            positions[partition] = at.offset
+    return [LanePosition(p, positions.get(p, 0), end) for p, end in sorted(ends.items())]

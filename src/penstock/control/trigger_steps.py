@@ -11,7 +11,7 @@ from penstock.control.conditions import unknown
 from penstock.control.kinds import BROKER, Resource, key_of, name_of, namespace_of, noted, spec_of, uid_of
 from penstock.control.triggers import Start, Topic, TriggerPlan
 from penstock.control.world import World
-from penstock.kafka import groups_read, topics
+from penstock.kafka import topics
 
 
 def reconcile(world: World, trigger: Resource) -> bool:
@@ -74,6 +74,6 @@ def take_apart(world: World, trigger: Resource) -> bool:
     if topic and world.reports.serves(topic, uid_of(trigger)) and not waited_long_enough(trigger, world.clock()):
         return False
     world.ledger.forget(world.connection, uid_of(trigger))
-    groups_read.delete_group(world.admin, names.trigger_group(namespace_of(trigger), name_of(trigger)))
+    world.groups.delete(names.trigger_group(namespace_of(trigger), name_of(trigger)))
     world.store.remove(trigger)
     return True

@@ -11,6 +11,7 @@ from penstock.control.reports import Reports
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Store
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.groups import Groups
 
 
 class Ledger(Protocol):
@@ -35,6 +36,7 @@ class World:
     settings: ControllerSettings
     connection: KafkaConnection
     admin: Any  # Kafka's admin client
+    groups: Groups
     store: Store
     contract: Contract
     reports: Reports

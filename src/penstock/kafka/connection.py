@@ -14,6 +14,27 @@ from penstock.errors import Unavailable
 
 logger = logging.getLogger("penstock.kafka")
 
+QUIET_SECONDS = 10.0
+
+
+class OncePerWhile(logging.Filter):
+    """While Kafka is away every client says so several times a second; one line in ten seconds is enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next_at = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if "failed: Connection refused" not in record.getMessage():
+            return True
+        if record.created < self._next_at:
+            return False
+        self._next_at = record.created + QUIET_SECONDS
+        return True
+
+
+logger.addFilter(OncePerWhile())
+
 
 @dataclass(frozen=True)
 class KafkaConnection:
@@ -28,7 +49,7 @@ class KafkaConnection:
             "client.id": self.client_id,
             "socket.nagle.disable": True,  # a quiet producer waits up to 40 ms otherwise
             "log_level": 3,
-            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.ms": 200,  # it does not grow while all brokers are away
             "reconnect.backoff.max.ms": 1000,
         }
 
@@ -62,7 +83,12 @@ class KafkaConnection:
         )
 
     def admin(self) -> AdminClient:
+        """For topics and offsets. Not for groups: see ``kafka/groups.py``."""
         return AdminClient(self.client_config(), logger=logger)
+
+    def group_client_config(self) -> dict[str, Any]:
+        """The same for kafka-python, with which ``kafka/groups.py`` asks."""
+        return {"bootstrap_servers": self.bootstrap_servers, "client_id": self.client_id}
 
     def check(self, timeout_seconds: float = 5.0) -> None:
         """Raises Unavailable, naming the address, when no broker answers."""

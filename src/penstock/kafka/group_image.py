@@ -7,51 +7,37 @@ is obeyed at the next start of the query. An absent group has expired or never w
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
 
 from penstock.contract.model import LEDGER_TOPIC, Subscription
-from penstock.errors import Unavailable
+from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import LaneKey, Ledger
 
 logger = logging.getLogger("penstock.kafka")
 
 MARK = "penstock"
-TIMEOUT_SECONDS = 10.0
 INTERVAL_SECONDS = 0.8
 AGAIN_SECONDS = 6 * 3600.0  # quiet groups are committed again long before a broker forgets them
 
 
-def commit(admin: AdminClient, group: str, topic: str, positions: Mapping[int, int]) -> None:
-    """Shows these positions as the group's. Raises Unavailable, for instance when the group has members."""
-    partitions = [TopicPartition(topic, p, offset, metadata=MARK) for p, offset in positions.items()]
-    asked = admin.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=TIMEOUT_SECONDS
-    )
-    try:
-        answered = asked[group].result(timeout=TIMEOUT_SECONDS * 2)
-    except KafkaException as error:
-        raise Unavailable(f"group {group} cannot be refreshed: {error.args[0].str()}") from error
-    for each in answered.topic_partitions:
-        if each.error is not None:
-            raise Unavailable(f"group {group} cannot be refreshed: {each.error.str()}")
-
-
-def resets(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
-    """Offsets that somebody else has set for this group and topic, by partition."""
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=TIMEOUT_SECONDS)
-    try:
-        answered = asked[group].result(timeout=TIMEOUT_SECONDS * 2)
-    except KafkaException as error:
-        raise Unavailable(f"offsets of group {group} cannot be read: {error.args[0].str()}") from error
-    return {
-        each.partition: each.offset
-        for each in answered.topic_partitions
-        if each.topic == topic and each.offset >= 0 and each.metadata != MARK
-    }
+def resets(groups: Groups, subscriptions: Iterable[Subscription]) -> list[tuple[Subscription, dict[int, int]]]:
+    """The subscriptions whose group somebody else has set, with the new offsets by partition."""
+    wanted = list(subscriptions)
+    committed = groups.offsets(each.group for each in wanted)
+    found = []
+    for subscription in wanted:
+        foreign = {
+            partition: at.offset
+            for (topic, partition), at in committed.get(subscription.group, {}).items()
+            if topic == subscription.topic and at.metadata != MARK
+        }
+        if foreign:
+            found.append((subscription, foreign))
+    return found
 
 
 class GroupImages:
@@ -59,6 +45,7 @@ class GroupImages:
 
     def __init__(self, connection: KafkaConnection, on_reset: Callable[[Subscription], None]) -> None:
         self._connection = connection
+        self._groups = Groups(connection)
         self._on_reset = on_reset  # somebody has set offsets of this subscription's group
         self._ledger = Ledger()
         self._moved: set[LaneKey] = set()
@@ -81,7 +68,6 @@ class GroupImages:
 
     def _run(self) -> None:
         consumer = self._connection.consumer()
-        admin = self._connection.admin()
         try:
             consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
             due = time.monotonic() + INTERVAL_SECONDS
@@ -94,15 +80,18 @@ class GroupImages:
                 if time.monotonic() >= again:
                     again = time.monotonic() + AGAIN_SECONDS
                     self._moved.update(self._ledger.lanes())
-                if is_last or time.monotonic() >= due:
-                    due = time.monotonic() + INTERVAL_SECONDS
-                    self._commit_moved(admin)
+                began = time.monotonic()
+                if is_last or began >= due:
+                    self._commit_moved()
+                    # With very many groups they are shown less often, rather than taking a core.
+                    due = time.monotonic() + max(INTERVAL_SECONDS, 5 * (time.monotonic() - began))
                 if is_last:
                     return
         finally:
             consumer.close()
+            self._groups.close()
 
-    def _commit_moved(self, admin: AdminClient) -> None:
+    def _commit_moved(self) -> None:
         moved, self._moved = self._moved, set()
         positions: dict[tuple[str, str], dict[int, int]] = {}
         for lane in moved:
@@ -110,14 +99,21 @@ class GroupImages:
             if entry is not None:
                 at = positions.setdefault((lane.subscription_uid, lane.topic_id), {})
                 at[lane.partition] = entry.record.position
-        for which, subscription in self._shown.items():
-            if which not in positions:
-                continue
-            try:
-                if resets(admin, subscription.group, subscription.topic):
-                    self._on_reset(subscription)
-                else:
-                    commit(admin, subscription.group, subscription.topic, positions[which])
-            except (Unavailable, TimeoutError) as error:  # Kafka is away: the next round tries again
-                logger.warning("group %s is not refreshed: %s", subscription.group, error)
-                self._moved.update(lane for lane in moved if lane[:2] == which)
+        shown = {which: each for which, each in self._shown.items() if which in positions}
+        waiting = set(shown)
+        try:
+            for subscription, _ in resets(self._groups, shown.values()):
+                self._on_reset(subscription)
+                waiting.difference_update(which for which in shown if shown[which] is subscription)
+            for which in sorted(waiting):
+                self._show(shown[which], positions[which])
+                waiting.discard(which)
+        except Unavailable as error:  # Kafka is away: the next round tries again
+            logger.warning("groups are not refreshed: %s", error.message)
+            self._moved.update(lane for lane in moved if lane[:2] in waiting)
+
+    def _show(self, subscription: Subscription, positions: Mapping[int, int]) -> None:
+        try:
+            self._groups.commit(subscription.group, subscription.topic, positions, MARK)
+        except Misconfigured as error:  # of this group alone; its next progress tries again
+            logger.warning("%s", error.message)

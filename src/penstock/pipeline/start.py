@@ -12,6 +12,7 @@ from penstock.contract.model import Subscription
 from penstock.errors import Misconfigured
 from penstock.kafka import claims, group_image, ledger, topics
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger
 
 logger = logging.getLogger("penstock.dispatcher")
@@ -31,8 +32,7 @@ def find_beginning(connection: KafkaConnection, topic: str, subscriptions: Seque
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
     latest = topics.latest_offsets(admin, topic, state.partitions)
-    for subscription in subscriptions:
-        _obey_resets(connection, subscription, state.topic_id)
+    _obey_resets(connection, subscriptions, state.topic_id)
     known = ledger.read_ledger(connection)
     offsets = {}
     for partition in range(state.partitions):
@@ -55,13 +55,21 @@ def lowest_position(known: Ledger, topic_id: str, partition: int, subscriptions:
     return min((entry.record.position if entry else 0) for entry in entries)
 
 
-def _obey_resets(connection: KafkaConnection, subscription: Subscription, topic_id: str) -> None:
-    """Somebody set the group's offsets: the lanes go there, under a generation that outranks the present one."""
-    admin = connection.admin()
-    asked = group_image.resets(admin, subscription.group, subscription.topic)
-    if not asked:
-        return
-    logger.warning("group %s was reset from outside to %s: obeyed", subscription.group, asked)
+def _obey_resets(connection: KafkaConnection, subscriptions: Sequence[Subscription], topic_id: str) -> None:
+    """Somebody set a group's offsets: the lanes go there, under a generation that outranks the present one."""
+    groups = Groups(connection)
+    try:
+        for subscription, asked in group_image.resets(groups, subscriptions):
+            logger.warning("group %s was reset from outside to %s: obeyed", subscription.group, asked)
+            _move_lanes(connection, subscription, topic_id, asked)
+            groups.commit(subscription.group, subscription.topic, asked, group_image.MARK)
+    finally:
+        groups.close()
+
+
+def _move_lanes(
+    connection: KafkaConnection, subscription: Subscription, topic_id: str, asked: Mapping[int, int]
+) -> None:
     producer = connection.producer()
     query = claims.next_query_number(producer, topic_id)
     for partition, offset in asked.items():
@@ -69,4 +77,3 @@ def _obey_resets(connection: KafkaConnection, subscription: Subscription, topic_
         ledger.write(producer, LaneKey(subscription.uid, topic_id, partition), generation, LaneRecord(offset))
         ledger.flush(producer, f"the reset of {subscription.group}")
         claims.close(producer, topic_id, partition, generation)
-    group_image.commit(admin, subscription.group, subscription.topic, asked)

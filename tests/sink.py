@@ -40,6 +40,7 @@ class Sink:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self._by_path: dict[str, list[Request]] = {}
         self.port = 0
         self._answers: dict[str, Decide] = {}
         self._changed = threading.Condition()
@@ -74,22 +75,26 @@ class Sink:
 
     def at(self, path: str) -> list[Request]:
         """What came to this path so far."""
-        return [request for request in list(self.requests) if request.path == path]
+        return list(self._by_path.get(path, ()))
+
+    def count(self, path: str) -> int:
+        return len(self._by_path.get(path, ()))
 
     def wait_for(self, count: int, path: str | None = None, timeout_seconds: float = 30.0) -> list[Request]:
         """The requests, once there are at least this many; fails when they do not come in time."""
 
-        def found() -> list[Request]:
-            return list(self.requests) if path is None else self.at(path)
+        def came() -> int:
+            return len(self.requests) if path is None else self.count(path)
 
         with self._changed:
-            self._changed.wait_for(lambda: len(found()) >= count, timeout_seconds)
-        assert len(found()) >= count, f"{len(found())} of {count} requests came to {path or 'the sink'}"
-        return found()
+            self._changed.wait_for(lambda: came() >= count, timeout_seconds)
+        assert came() >= count, f"{came()} of {count} requests came to {path or 'the sink'}"
+        return list(self.requests) if path is None else self.at(path)
 
     def take(self, request: Request) -> Answer:
         with self._changed:
             self.requests.append(request)
+            self._by_path.setdefault(request.path, []).append(request)
             self._changed.notify_all()
         decide = self._answers.get(request.path)
         return decide(request) if decide else Answer()

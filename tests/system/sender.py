@@ -9,13 +9,14 @@ from urllib.parse import urlsplit
 class Sender:
     """Sends from ``start`` to ``stop``. An event without a 202 is simply not in ``acknowledged``: nobody retries."""
 
-    def __init__(self, url: str, rate: int, connections: int = 16) -> None:
+    def __init__(self, url: str, rate: int, connections: int = 16, name: str = "sent") -> None:
         parts = urlsplit(url)
         self.acknowledged: set[str] = set()
         self.sent = 0
         self.refused = 0
         self._host, self._port, self._path = parts.hostname or "", parts.port or 80, parts.path
         self._rate = rate
+        self._name = name  # begins the id of every event
         self._connections = connections
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -37,7 +38,7 @@ class Sender:
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         while not self._stopping.is_set():
             await asyncio.sleep(max(0.0, began + count * self._connections / self._rate - time.monotonic()))
-            identity = f"{number}-{count}"
+            identity = f"{self._name}-{number}-{count}"
             count += 1
             self.sent += 1
             try:

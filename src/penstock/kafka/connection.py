@@ -7,7 +7,8 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
+from confluent_kafka import Producer as Producer  # for annotations elsewhere
 from confluent_kafka.admin import AdminClient
 
 from penstock.errors import Unavailable
@@ -65,6 +66,10 @@ class KafkaConnection:
             },
             logger=logger,
         )
+
+    def lasting_producer(self) -> Producer:
+        """For the life of a process, where a record that comes twice does no harm and a fatal error would."""
+        return self.producer(**{"enable.idempotence": False, "max.in.flight.requests.per.connection": 1})
 
     def consumer(self, **overrides: Any) -> Consumer:
         """A consumer for assigned partitions; it never joins a group and never commits."""

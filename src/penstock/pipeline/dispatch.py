@@ -44,7 +44,7 @@ def run(settings: DispatcherSettings) -> None:
     scratch.mkdir(parents=True, exist_ok=True)
     connection = KafkaConnection(settings.bootstrap_servers, client_id="penstock-dispatcher")
     session = start_session(settings, spark_connector_jars(), java_home())
-    dispatcher = Dispatcher(Environment(session, settings, connection, started_at))
+    dispatcher = Dispatcher(Environment(session, settings, connection, connection.lasting_producer(), started_at))
     try:
         dispatcher.start(stopping)
         with ready_mark(Path(settings.data_dir)):
@@ -71,7 +71,8 @@ class Dispatcher:
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(self._connection, self._on_reset)
         self._shown: dict[tuple[str, str], Subscription] = {}
-        self._producer = self._connection.producer()
+        self._producer = environment.producer
+        self._admin = self._connection.admin()
         self._reported: dict[str, bytes | None] = {}
         self._is_stopped = threading.Event()
         self._has_beaten = threading.Event()
@@ -164,7 +165,7 @@ class Dispatcher:
         if time.monotonic() < self._partitions_due:
             return
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
-        for topic, state in topics.describe(self._connection.admin(), self._queries).items():
+        for topic, state in topics.describe(self._admin, self._queries).items():
             query = self._queries[topic]
             if query.topic_id is not None and (query.partitions, query.topic_id) != (
                 state.partitions,
@@ -185,7 +186,7 @@ class Dispatcher:
 
     def beat(self) -> None:
         """The sign of life, from a thread of its own: starting a query takes the loop several seconds."""
-        producer = self._connection.producer()
+        producer = self._connection.lasting_producer()
         while not self._is_stopped.is_set():
             alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
             alive |= {"time": time.time(), "queries": len(self._queries), "mode": self._settings.mode}

@@ -23,7 +23,7 @@ from penstock.contract.model import QueryReport, Subscription
 from penstock.delivery.deliver import Limits
 from penstock.errors import Misconfigured, PenstockError
 from penstock.kafka import claims
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, Producer
 from penstock.pipeline.session import slots
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.start import find_beginning
@@ -45,6 +45,7 @@ class Environment:
     session: SparkSession
     settings: DispatcherSettings
     connection: KafkaConnection
+    producer: Producer  # for claims and the ledger; a new one would cost every start a quarter of a second
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
 
 
@@ -159,7 +160,7 @@ class TopicQuery:
             limits=Limits(
                 settings.delivery_window, settings.unfinished_rows, settings.unfinished_megabytes * 1024 * 1024
             ),
-            query=claims.next_query_number(environment.connection.producer(), beginning.topic_id),
+            query=claims.next_query_number(environment.producer, beginning.topic_id),
             predecessor_until=self._predecessor_until,
             ends_with_input=settings.mode == "batch",
         )
@@ -173,7 +174,7 @@ class TopicQuery:
         running = self._running
         if running is None:
             return 0
-        return claims.next_query_number(self._environment.connection.producer(), running.assignment.topic_id)
+        return claims.next_query_number(self._environment.producer, running.assignment.topic_id)
 
     def _await_tasks(self, new: Running) -> None:
         """Until the new query's tasks run, so that nobody waits longer than the hand-over takes."""
@@ -193,9 +194,8 @@ class TopicQuery:
 
     def _let_go(self, old: Running, release_number: int) -> None:
         """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
-        connection, topic_id = self._environment.connection, old.assignment.topic_id
-        producer = connection.producer()
-        watch = claims.Watch(connection)
+        producer, topic_id = self._environment.producer, old.assignment.topic_id
+        watch = claims.Watch(self._environment.connection)
         try:
             for partition in range(old.partitions):
                 claims.release(producer, topic_id, partition, release_number)

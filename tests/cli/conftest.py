@@ -5,7 +5,6 @@ import io
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from penstock.cli import main
 from penstock.kafka.connection import KafkaConnection
 from penstock.ports import free_port
 from tests.sink import Answer, Request, Sink
+from tests.waiting import until
 
 PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
 
@@ -83,7 +83,7 @@ def controller(kafka: KafkaConnection) -> Iterator[Bench]:
     )
     bench = Bench(f"http://127.0.0.1:{port}", ingress, process)
     try:
-        _until_ready(bench)
+        until(lambda: _is_ready(bench), "the controller is ready", 30)
         yield bench
         bench.run("delete", "trigger,broker,configmap", "--all")
     finally:
@@ -93,16 +93,13 @@ def controller(kafka: KafkaConnection) -> Iterator[Bench]:
     assert process.returncode == 0  # SIGTERM is a clean end
 
 
-def _until_ready(bench: Bench) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(f"{bench.server}/readyz", timeout=2)
-            return
-        except OSError:
-            assert bench.process.poll() is None, "the controller has ended"
-            time.sleep(0.05)
-    raise AssertionError("the controller was not ready within 30 s")
+def _is_ready(bench: Bench) -> bool:
+    assert bench.process.poll() is None, "the controller has ended"
+    try:
+        urllib.request.urlopen(f"{bench.server}/readyz", timeout=2)
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A controller on the real Kafka of this run, with an ingress that answers probes, and the means to watch it."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,22 +16,12 @@ from penstock.kafka import ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import read_ledger
 from tests.sink import Answer, Request, Sink
+from tests.waiting import until
 
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 20.0
 TOPIC = "knative-broker-default-orders"
-
-
-def until(look: Callable[[], T | None], what: str = "what was expected") -> T:
-    """What ``look`` gives once it gives something; fails when it does not within the deadline."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not come within {DEADLINE_SECONDS:g} s")
 
 
 def echo(request: Request) -> Answer:

@@ -5,9 +5,10 @@ from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, read_ledger
 from penstock.kafka.table import put
-from tests.control.conftest import TOPIC, Running, produce, starts, until
+from tests.control.conftest import TOPIC, Running, produce, starts
 from tests.control.objects import annotated, broker, config_map, trigger
 from tests.sink import Answer
+from tests.waiting import until
 
 
 def test_a_broker_becomes_a_topic_a_route_and_an_address(running: Running, kafka: KafkaConnection) -> None:

@@ -7,8 +7,9 @@ from penstock.contract.model import CONTRACT_TOPIC, Agreement, encode
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import put
-from tests.control.conftest import TOPIC, Running, produce, starts, until
+from tests.control.conftest import TOPIC, Running, produce, starts
 from tests.control.objects import broker, trigger
+from tests.waiting import until
 
 
 class Killed:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import System
-from tests.system.waiting import wait_until
+from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 LISTEN_PORT = 3000
@@ -58,5 +58,5 @@ def test_the_commands_of_a_page_work(penstock_up: System, listener: Path, page: 
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
     if page == "README.md":
         assert "202 Accepted" in ran.stdout
-        wait_until(lambda: listener.read_text().count("order.created") >= 101, "the events reach the listener", 60)
+        until(lambda: listener.read_text().count("order.created") >= 101, "the events reach the listener", 60)
         penstock_up.run("delete", "-f", "docs/first-event.yaml")

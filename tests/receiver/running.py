@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from penstock.contract.model import CONTRACT_TOPIC, Agreement, Route, encode
 from penstock.kafka import table, topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.ports import free_port
+from tests.waiting import until
 
 T = TypeVar("T")
 
@@ -30,17 +31,6 @@ DEADLINE_SECONDS = 20.0
 PARTITIONS = 2
 COMMAND = [sys.executable, "-m", "penstock.cli.main", "receiver"]
 EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/tests", "ce-type": "test.sent"}
-
-
-def until(look: Callable[[], T | None], what: str, seconds: float = DEADLINE_SECONDS) -> T:
-    """What ``look`` gives once it gives something; fails when it does not within the deadline."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not come within {seconds:g} s")
 
 
 @dataclass(frozen=True)

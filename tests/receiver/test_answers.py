@@ -5,7 +5,8 @@ import pytest
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 from tests.receiver.conftest import Address
-from tests.receiver.running import EVENT, Receiver, give_address, ids, read_answer, records, take_address, until
+from tests.receiver.running import EVENT, Receiver, give_address, ids, read_answer, records, take_address
+from tests.waiting import until
 
 
 def test_accepted_means_written(receiver: Receiver, address: Address, kafka: KafkaConnection) -> None:

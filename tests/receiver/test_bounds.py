@@ -11,7 +11,8 @@ from penstock.kafka.embedded import EmbeddedKafka
 from penstock.kafka.server_files import ClusterSpec
 from penstock.ports import free_port
 from tests.receiver.load import Load
-from tests.receiver.running import Answer, Receiver, give_address, ids, read_answer, records, running, until
+from tests.receiver.running import Answer, Receiver, give_address, ids, read_answer, records, running
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

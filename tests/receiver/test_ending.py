@@ -7,7 +7,8 @@ import pytest
 
 from penstock.kafka.connection import KafkaConnection
 from tests.receiver.load import Load
-from tests.receiver.running import give_address, ids, records, running, until
+from tests.receiver.running import give_address, ids, records, running
+from tests.waiting import until
 
 
 def test_terminated_under_load(kafka: KafkaConnection) -> None:

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import waiting
 
 from penstock import child
 from penstock.supervisor.part import backoff_seconds
@@ -36,10 +36,10 @@ class Trial:
             return []
 
     def until(self, holds: Callable[[], Any], timeout_seconds: float = 15.0) -> None:
-        deadline = time.monotonic() + timeout_seconds
-        while not holds():
-            assert time.monotonic() < deadline, self.lines("events")
-            time.sleep(0.02)
+        try:
+            waiting.until(holds, "what was expected", timeout_seconds)
+        except AssertionError as error:
+            raise AssertionError(self.lines("events")) from error
 
     def until_ready(self) -> None:
         self.until(lambda: "all ready  " in self.lines("events"))

@@ -9,7 +9,7 @@ from tests.conftest import System
 from tests.sink import Sink
 from tests.system.resources import apply, broker, get, remove, trigger
 from tests.system.sender import Sender
-from tests.system.waiting import wait_until
+from tests.waiting import until
 
 RATE = 300
 
@@ -19,7 +19,7 @@ def received(subscriber: Sink, path: str) -> Counter[str]:
 
 
 def wait_for_all(subscriber: Sink, path: str, identities: set[str]) -> None:
-    wait_until(lambda: identities <= received(subscriber, path).keys(), f"all {len(identities)} events at {path}", 90)
+    until(lambda: identities <= received(subscriber, path).keys(), f"all {len(identities)} events at {path}", 90)
 
 
 def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Callable[[], Sink]) -> None:
@@ -42,7 +42,7 @@ def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Calla
     after = get(penstock_up, "trigger", "steady")
     assert after["metadata"]["name"] == "steady"
     goal = len(sender.acknowledged) + RATE
-    wait_until(lambda: len(sender.acknowledged) >= goal, "traffic goes on")
+    until(lambda: len(sender.acknowledged) >= goal, "traffic goes on")
     sender.stop()
 
     wait_for_all(subscriber, "/steady", sender.acknowledged)
@@ -63,7 +63,7 @@ def test_an_orderly_end_of_the_dispatcher_repeats_nothing(penstock_up: System, s
     subscriber.wait_for(2 * RATE, timeout_seconds=60)
     old = penstock_up.pid("dispatcher")
     os.kill(old, signal.SIGTERM)
-    wait_until(lambda: penstock_up.pid("dispatcher") not in (0, old), "the dispatcher is started again")
+    until(lambda: penstock_up.pid("dispatcher") not in (0, old), "the dispatcher is started again")
     seen = len(subscriber.requests)
     subscriber.wait_for(seen + RATE, timeout_seconds=90)
     sender.stop()

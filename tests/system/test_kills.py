@@ -11,7 +11,7 @@ from tests.conftest import System
 from tests.sink import Sink
 from tests.system.resources import apply, broker, remove, trigger
 from tests.system.sender import Sender
-from tests.system.waiting import wait_until
+from tests.waiting import until
 
 RATE = 1000
 BEFORE, AFTER = 4 * RATE, 3 * RATE  # events before the kill, and acknowledged after it
@@ -32,17 +32,17 @@ def test_a_killed_part_loses_nothing(
         subscriber.wait_for(200, path, 60)
     first.stop()
     sender = Sender(ingress, RATE).start()
-    wait_until(lambda: len(sender.acknowledged) >= BEFORE, f"{BEFORE} events acknowledged")
-    wait_until(
+    until(lambda: len(sender.acknowledged) >= BEFORE, f"{BEFORE} events acknowledged")
+    until(
         lambda: all(subscriber.count(path) > len(sender.acknowledged) - RATE / 4 for path in ("/0", "/1")),
         "both triggers are in full flow", 90,
     )  # fmt: skip
 
     killed = penstock_up.pid(part)
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: penstock_up.pid(part) not in (0, killed), f"{part} is started again")
+    until(lambda: penstock_up.pid(part) not in (0, killed), f"{part} is started again")
     at_kill = len(sender.acknowledged)
-    wait_until(lambda: len(sender.acknowledged) >= at_kill + AFTER, "events are acknowledged again", 90)
+    until(lambda: len(sender.acknowledged) >= at_kill + AFTER, "events are acknowledged again", 90)
     sender.stop()
 
     counts = {path: Counter[str]() for path in ("/0", "/1")}
@@ -53,7 +53,7 @@ def test_a_killed_part_loses_nothing(
             count.update(request.headers["ce-id"] for request in subscriber.at(path))
         return all(sender.acknowledged <= count.keys() for count in counts.values())
 
-    wait_until(everything_came, f"all {len(sender.acknowledged)} acknowledged events at both subscribers", 120)
+    until(everything_came, f"all {len(sender.acknowledged)} acknowledged events at both subscribers", 120)
     twice = {path: sum(n - 1 for n in count.values()) for path, count in counts.items()}
     with capsys.disabled():
         print(  # noqa: T201 - the number belongs into the test's output

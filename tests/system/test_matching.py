@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tests.conftest import System
 from tests.sink import Sink
 from tests.system.resources import apply, broker, remove, trigger
-from tests.system.waiting import wait_until
+from tests.waiting import until
 
 
 def lag_column(system: System, name: str) -> tuple[str, str]:
@@ -42,9 +42,7 @@ def test_each_subscriber_has_exactly_what_matches(penstock_up: System, sink: Cal
     expected = {"/all": 10_000, "/created": 7_000, "/not-web": 3_000}
     subscriber.wait_for(sum(expected.values()), timeout_seconds=90)
     names = ("all", "created", "not-web")
-    wait_until(
-        lambda: all(lag_column(penstock_up, name) == ("True", "0") for name in names), "all Ready with lag 0", 30
-    )
+    until(lambda: all(lag_column(penstock_up, name) == ("True", "0") for name in names), "all Ready with lag 0", 30)
     assert Counter(request.path for request in subscriber.requests) == expected
     for path in expected:
         assert len({request.headers["ce-id"] for request in subscriber.at(path)}) == expected[path]

@@ -80,6 +80,12 @@ class Sink:
     def count(self, path: str) -> int:
         return len(self._by_path.get(path, ()))
 
+    def forget(self) -> None:
+        """Forgets what came so far."""
+        with self._changed:
+            self.requests.clear()
+            self._by_path.clear()
+
     def wait_for(self, count: int, path: str | None = None, timeout_seconds: float = 30.0) -> list[Request]:
         """The requests, once there are at least this many; fails when they do not come in time."""
 

@@ -19,7 +19,7 @@ def orders(controller: Bench, penstock: Run) -> Bench:
     """A broker that is ready, and an ingress that has seen nothing but probes."""
     penstock("apply", "-f", "-", stdin=BROKER)
     penstock("wait", "broker/orders")
-    controller.ingress.requests.clear()
+    controller.ingress.forget()
     return controller
 
 

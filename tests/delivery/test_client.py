@@ -40,7 +40,7 @@ def test_closing_leaves_no_socket_behind(sink: Callable[[], Sink]) -> None:
         client = Client(lambda _, answer: answers.append(answer))  # noqa: B023 - used up within the round
         post_all(client, subscriber.url, 20, answers)
         client.close()
-        subscriber.requests.clear()
+        subscriber.forget()
         if before is None:
             before = open_sockets()
     assert before is not None

@@ -41,3 +41,9 @@ def test_secrets_are_masked_where_settings_are_shown() -> None:
     rows = {row.name: row for row in in_force(Example, environ={"PENSTOCK_PASSWORD": "hush"})}
     assert (rows["password"].value, rows["password"].origin) == ("********", "environment")
     assert (rows["port"].value, rows["port"].origin, rows["port"].variable) == ("8080", "default", "PENSTOCK_PORT")
+
+
+def test_a_flag_that_is_none_of_the_choices_is_named() -> None:
+    """Kept promise: a misspelt word on the command line does not become a mode of its own."""
+    with pytest.raises(Misconfigured, match="--mode is 'Live'; it must be one of live, batch"):
+        load(Example, {"mode": "Live"}, {})

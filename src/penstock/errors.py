@@ -2,6 +2,7 @@
 
     PenstockError
     ├── Rejected        the sender's fault: fix the request, do not retry (HTTP 4xx, exit code 1)
+    │   └── Misused     words of the command line that mean nothing (exit code 2)
     ├── Unavailable     nobody's fault for long: try again (HTTP 503, a restart with backoff)
     └── Misconfigured   the operator's fault: becomes a condition or stops the start, with a hint
 
@@ -20,6 +21,10 @@ class PenstockError(Exception):
 
 class Rejected(PenstockError):
     """The input is wrong; sending it again changes nothing."""
+
+
+class Misused(Rejected):
+    """What was typed cannot be meant."""
 
 
 class Unavailable(PenstockError):

@@ -52,6 +52,16 @@ def reachable_host(host: str) -> str:
     return "::1" if host == "::" else host
 
 
+def bracketed(host: str) -> str:
+    """As it is written before a port."""
+    return f"[{host}]" if ":" in host else host
+
+
+def http_url(host: str, port: int) -> str:
+    """Where a client on this machine finds an HTTP server that listens on ``host``."""
+    return f"http://{bracketed(reachable_host(host))}:{port}"
+
+
 def owner_of(port: int) -> str | None:
     """The process that listens on this port, as "NAME (pid N)", where the system lets us see it."""
     inodes = _listening_inodes(port)

@@ -67,12 +67,20 @@ def _gather(
     for field in dataclasses.fields(cls):
         variable = variable_of(field.name)
         if flags.get(field.name) is not None:
-            gathered[field.name] = (flags[field.name], "flag")
+            gathered[field.name] = (_checked(field.name, flags[field.name], hints[field.name]), "flag")
         elif variable in environ:
             gathered[field.name] = (_parse(variable, environ[variable], hints[field.name]), "environment")
         else:
             gathered[field.name] = (field.default, "default")
     return gathered
+
+
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    """A flag has its type already; whether it is one of a few words is seen here."""
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        flag = "--" + name.replace("_", "-")
+        raise Misconfigured(f"{flag} is {value!r}; it must be one of {', '.join(get_args(kind))}")
+    return value
 
 
 def _parse(variable: str, text: str, kind: Any) -> Any:

@@ -14,7 +14,7 @@ from penstock.kafka.topics import TopicState
 from tests.control.objects import NOON, annotated, broker, config_map, stored, trigger
 
 SETTINGS = ControllerSettings(bootstrap_servers="kafka:9092")
-TOPIC = TopicState("knative-broker-default-orders", "topic-id", 4, 1)
+TOPIC = TopicState("knative-broker-default-orders", "topic-id", 4)
 CONFIGURED = {"apiVersion": "v1", "kind": "ConfigMap", "name": "kafka-config"}
 
 
@@ -38,7 +38,7 @@ def condition_of(plan: triggers.TriggerPlan, type_: str) -> tuple[str, str]:
 
 def test_a_broker_without_config_gets_the_defaults() -> None:
     config = brokers.configure(stored(broker()), None, SETTINGS)
-    assert (config.topic.name, config.topic.partitions, config.topic.replication_factor) == (TOPIC.name, 4, 1)
+    assert (config.topic.name, config.topic.partitions, config.topic.replication_factor) == (TOPIC.name, 4, 0)
     assert config.topic.config["message.timestamp.type"] == "LogAppendTime"
     assert config.owned
 

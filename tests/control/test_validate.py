@@ -125,3 +125,24 @@ def test_wrong_types_inside_are_problems_and_not_errors() -> None:
         problems({**broker(), "metadata": wrong})
         problems({**broker(), "spec": wrong})
         problems({**config_map(), "data": wrong})
+
+
+@pytest.mark.parametrize("uri", ["http://h/ä", "http://h/a b", "http://h/\x7f", "http://ex\u00e4mple.org/"])
+def test_an_address_is_ascii(uri: str) -> None:
+    assert fields(trigger(subscriber={"uri": uri})) == ["spec.subscriber.uri"]
+
+
+@pytest.mark.parametrize("timeout", ["PT0S", "PT0.0001S", "P9999999999999D"])
+def test_a_timeout_is_one_that_can_be_kept(timeout: str) -> None:
+    assert fields(trigger(delivery={"timeout": timeout})) == ["spec.delivery.timeout"]
+
+
+@pytest.mark.parametrize("topic", ["penstock-ledger", "__consumer_offsets"])
+def test_internal_topics_are_nobodys_broker(topic: str) -> None:
+    name = "kafka.eventing.knative.dev/external.topic"
+    assert fields(annotated(broker(), **{name: topic})) == [f"metadata.annotations[{name}]"]
+
+
+@pytest.mark.parametrize("value", ["PEM", float("nan")])
+def test_what_would_have_no_effect_is_refused(value: object) -> None:
+    assert fields(trigger(subscriber={"uri": "https://h/", "CACerts": value})) == ["spec.subscriber.CACerts"]

@@ -6,7 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from penstock.delivery.client import Answer, Client, Post
+import pytest
+
+from penstock.delivery.client import Answer, Client, Post, is_link_local
 from tests.sink import Sink
 
 
@@ -111,3 +113,24 @@ def test_a_subscriber_that_dies_in_full_flow_is_found_again() -> None:
     server.close()
     assert [answer.status for answer in answers[50:100]] == [200] * 50
     assert [answer.status for answer in answers[250:]] == [200] * 50
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("169.254.169.254", True), ("::ffff:169.254.169.254", True), ("fe80::1%eth0", True), ("127.0.0.1", False)],
+)
+def test_link_local_addresses_are_known_in_every_spelling(address: str, expected: bool) -> None:
+    """Kept promise: no delivery reaches a cloud's metadata service."""
+    assert is_link_local(address) is expected
+
+
+def test_no_content_type_is_invented(sink: Callable[[], Sink]) -> None:
+    """Kept promise: an event without a content type arrives without one."""
+    subscriber = sink()
+    answers: list[Answer] = []
+    client = Client(lambda _, answer: answers.append(answer))
+    client.send(Post(subscriber.url, [b"ce-id:1", b"Content-Type:"], b"x", 5.0), None)
+    while not answers:
+        client.run_once(1.0)
+    client.close()
+    assert "content-type" not in subscriber.requests[0].headers

@@ -266,3 +266,39 @@ def test_a_source_that_is_over_from_the_start_ends_the_loop(sink: MakeSink) -> N
     deliveries.take([row(offset) for offset in range(5)])
     deliveries.run(rows, patience_seconds=20.0)
     assert sorted(ids(subscriber.requests)) == list(range(5))
+
+
+def test_an_address_that_cannot_be_sent_to_harms_nobody_else(sink: MakeSink) -> None:
+    """Kept promise: one lane's trouble is its own, whatever got past validation."""
+    subscriber = sink()
+    lanes = [lane("http://h/ä"), lane(subscriber.url + "/good"), lane("http://127.0.0.1:1/\x00")]
+    with running(*lanes) as rows:
+        for offset in range(3000):
+            rows.offer(row(offset, (0, 1, 2)))
+    assert sorted(ids(subscriber.at("/good"))) == list(range(3000))
+    assert [each.counts.given_up for each in lanes] == [3000, 0, 3000]
+    assert [each.progress.position for each in lanes] == [3000, 3000, 3000]
+
+
+def test_what_was_not_taken_on_does_not_count_as_seen() -> None:
+    """Kept promise: when a row breaks the loop, the ledger does not say that later lanes have had it."""
+    broken = lane("http://127.0.0.1:1/")
+    broken.progress.take_on = lambda _: 1 / 0  # type: ignore[method-assign,assignment]
+    deliveries = Deliveries([broken, lane("http://127.0.0.1:1/")], Limits(), on_tick=lambda _: None)
+    with pytest.raises(ZeroDivisionError):
+        deliveries.take([row(5, (0, 1))])
+    assert deliveries.seen_offset == -1
+
+
+def test_a_dead_letter_tells_no_password_and_no_old_errors(sink: MakeSink) -> None:
+    """Kept promise: the dead letter says where it was refused, once, and keeps the secret in the address."""
+    subscriber = sink()
+    subscriber.answer("/a", status=400)
+    address = subscriber.url.replace("://", "://user:secret@") + "/a"
+    policy = Delivery(dead_letter_url=subscriber.url + "/dead")
+    old = Row(7, (0,), [b"ce-id:7", b"ce-knativeerrorcode:500", b"content-type:a/b"], b"")
+    with running(lane(address, delivery=policy)) as rows:
+        rows.offer(old)
+    (letter,) = subscriber.at("/dead")
+    assert letter.headers["ce-knativeerrorcode"] == "400"
+    assert letter.headers["ce-knativeerrordest"] == subscriber.url + "/a"

@@ -39,6 +39,14 @@ def test_backoff_policies(policy: str, expected: list[float]) -> None:
         assert base <= wait <= base * (1 + JITTER)
 
 
+def test_retry_after_can_be_switched_off() -> None:
+    """Kept promise: retryAfterMax PT0S means that the header is ignored, as with Knative."""
+    policy = Delivery(retry=1, backoff_delay_seconds=0.1, retry_after_max_seconds=0.0)
+    wait = wait_seconds(policy, 1, retry_after_seconds=300.0)
+    assert wait is not None
+    assert wait < 1.0
+
+
 def test_retry_after_is_honoured_and_capped() -> None:
     """Kept promise: a subscriber that asks for time gets it, but not for ever."""
     patient = Delivery(retry=1, backoff_delay_seconds=0.01)

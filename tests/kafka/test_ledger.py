@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
-from penstock.errors import Misconfigured
+from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger
@@ -30,21 +30,21 @@ def test_start_positions_are_written_once(kafka: KafkaConnection, lane: LaneKey)
 
 def test_a_late_write_of_an_old_generation_is_not_read(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: what a worker writes after it was replaced changes nothing."""
-    producer = kafka.producer()
-    ledger.write(producer, lane, 5, LaneRecord(50, ((52, 53),)))
-    ledger.write(producer, lane, 3, LaneRecord(999))
-    ledger.flush(producer, "a test")
+    writer = ledger.LedgerWriter(kafka.producer())
+    writer.write(lane, 5, LaneRecord(50, ((52, 53),)))
+    writer.write(lane, 3, LaneRecord(999))
+    writer.flush("a test")
     entry = ledger.read_ledger(kafka).entry(lane)
     assert entry == (5, LaneRecord(50, ((52, 53),)))
 
 
 def test_an_erased_generation_is_gone_and_the_rest_stays(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: clearing up after a predecessor removes its record and no other."""
-    producer = kafka.producer()
-    ledger.write(producer, lane, 3, LaneRecord(1))
-    ledger.write(producer, lane, 5, LaneRecord(2))
-    ledger.erase(producer, lane, [3])
-    ledger.flush(producer, "a test")
+    writer = ledger.LedgerWriter(kafka.producer())
+    writer.write(lane, 3, LaneRecord(1))
+    writer.write(lane, 5, LaneRecord(2))
+    writer.erase(lane, [3])
+    writer.flush("a test")
     known = ledger.read_ledger(kafka)
     assert known.generations(lane) == [5]
 
@@ -107,4 +107,28 @@ def test_a_release_fences_old_workers_but_not_the_next_query(kafka: KafkaConnect
     assert watch.holder(topic_id, 0) == new
     assert watch.has_unclosed(topic_id, 0, below=release << claims.QUERY_SHIFT)
     assert old < release << claims.QUERY_SHIFT < new
+    watch.close()
+
+
+def test_a_record_that_kafka_refuses_is_not_taken_for_written(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: nobody goes on as if the ledger held what it does not."""
+    writer = ledger.LedgerWriter(kafka.producer(**{"message.timeout.ms": 1, "bootstrap.servers": "127.0.0.1:1"}))
+    writer.write(lane, 5, LaneRecord(2))
+    with pytest.raises(Unavailable, match="a test could not be written"):
+        writer.flush("a test", 5.0)
+
+
+def test_a_closing_word_covers_those_who_died_before(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a worker that was killed is waited for once, not at every later change."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    number = claims.next_query_number(producer, topic_id)
+    killed = claims.claim(producer, topic_id, 0, number)
+    successor = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    watch = claims.Watch(kafka)
+    watch.read_to_end(10.0)
+    assert watch.has_unclosed(topic_id, 0, successor)
+    claims.close(producer, topic_id, 0, successor)
+    watch.read_to_end(10.0)
+    assert killed < successor
+    assert not watch.has_unclosed(topic_id, 0, successor + 1)
     watch.close()

@@ -98,7 +98,9 @@ def test_a_structured_record_is_delivered_in_binary_form(spark: SparkSession) ->
     """Kept promise: records that others wrote in structured mode match and arrive like all others."""
     wanted = subscription({"exact": {"type": "order.created", "amount": "5"}})
     stored = event(type="order.created", amount="5", datacontenttype="application/json")
-    ((kind, row),) = hand_over(spark, [record(stored, "structured")], [wanted])
+    value, _ = record(stored, "structured")
+    others = [("content-type", b"application/cloudevents+json; charset=utf-8")]
+    ((kind, row),) = hand_over(spark, [(value, others)], [wanted])
     assert kind == "s"
     assert row.matched == (0,)
     assert b"ce-type:order.created" in row.headers
@@ -137,6 +139,9 @@ def test_header_values_cannot_smuggle_headers(spark: SparkSession) -> None:
     """Kept promise: a record written past the receiver cannot inject headers into a delivery."""
     body, headers = record(event())
     assert headers is not None
+    names = ["ce_x\r\nX-Evil", "ce_x: y\r\nX-Evil", "ce_ "]
+    rows = hand_over(spark, [(body, [*headers, (name, b"1")]) for name in names], [EVERYTHING])
+    assert [(kind, row.matched) for kind, row in rows] == [("x", ())] * len(names)
     values = [b"a\r\nX-Evil: 1", b"a\nb", b"a\0ce-evil:1", b"\xff\xfe", b"a\x1fb", None]
     rows = hand_over(spark, [(body, [*headers, ("ce_ext", value)]) for value in values], [EVERYTHING])
     assert [(kind, row.matched) for kind, row in rows] == [("x", ())] * len(values)
@@ -174,3 +179,44 @@ def test_filters_decide_as_the_specification_says(spark: SparkSession) -> None:
         for place in row.matched:
             found[place].append(name)
     assert found == [expected for _, expected in FILTERS]
+
+
+def test_a_bad_trace_costs_the_trace_and_not_the_event(spark: SparkSession) -> None:
+    """Kept promise: an acknowledged event arrives, whatever a proxy on its way wrote into the trace headers."""
+    value, headers = record(event())
+    assert headers is not None
+    traces = [b"a=1,\tb=2", b"\xff\xfe", b"a\r\nX-Evil: 1", b""]
+    rows = hand_over(spark, [(value, [*headers, ("tracestate", each)]) for each in traces], [EVERYTHING])
+    for kind, row in rows:
+        assert (kind, row.matched) == ("b", (0,))
+        assert not any(line.startswith(b"tracestate") for line in row.headers)
+
+
+def test_an_event_from_another_broker_has_its_place_said_once(spark: SparkSession) -> None:
+    """Kept promise: what one broker adds does not stand twice behind the next one, which nobody would accept."""
+    stored = event(knativekafkapartition="9", knativekafkaoffset="12345")
+    rows = hand_over(spark, [record(stored), record(stored, "structured")], [EVERYTHING])
+    for offset, (_, row) in enumerate(rows, start=100):
+        places = [line for line in row.headers if line.startswith(b"ce-knativekafka")]
+        assert places == [b"ce-knativekafkapartition:3", b"ce-knativekafkaoffset:%d" % offset]
+
+
+def test_an_event_without_a_content_type_gets_none(spark: SparkSession) -> None:
+    """Kept promise: the HTTP client does not invent one."""
+    rows = hand_over(spark, [record(event()), record(event(), "structured")], [EVERYTHING])
+    assert all(row.headers.count(b"Content-Type:") == 1 for _, row in rows)
+
+
+def test_an_event_about_an_event_arrives_whatever_its_data(spark: SparkSession) -> None:
+    """Kept promise: data that looks like an event, and is more than Spark's JSON reads, is still an event's data."""
+    inner = b'{"specversion": "1.0", "n": ' + b"9" * 1500 + b', "' + b"k" * 60_000 + b'": 1}'
+    stored = Event(
+        {"specversion": "1.0", "id": "1", "source": "/s", "type": "outer",
+         "datacontenttype": "application/cloudevents+json"},
+        inner,
+    )  # fmt: skip
+    wanted = subscription({"exact": {"type": "outer", "datacontenttype": "application/cloudevents+json"}})
+    ((kind, row),) = hand_over(spark, [record(stored)], [wanted])
+    assert (kind, row.matched) == ("s", (0,))
+    assert b"content-type:application/cloudevents+json" in row.headers  # structured, or it would be the inner one
+    assert inner in row.body

@@ -22,10 +22,14 @@ class NotFound(Rejected):
 class Client:
     def __init__(self, server: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         parts = urlsplit(server if "://" in server else f"http://{server}")
-        if parts.scheme != "http" or not parts.hostname:
+        try:
+            port = parts.port or 80
+        except ValueError:  # not a number, or out of range
+            port = 0
+        if parts.scheme != "http" or not parts.hostname or not port:
             raise Misconfigured(f"the server's address {server} is not an http URL", hint="http://127.0.0.1:8090")
         self.server = f"http://{parts.netloc}"
-        self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_seconds)
+        self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=timeout_seconds)
 
     def get(self, path: str) -> Any:
         return self._call("GET", path)[0]

@@ -1,5 +1,6 @@
 """How ``up`` runs: in the foreground, or detached with its start watched through a pipe. Called by ``up``."""
 
+import contextlib
 import json
 import os
 import signal
@@ -80,7 +81,8 @@ def as_detached(settings: UpSettings, report_to: int) -> None:
             try:
                 pipe.write(json.dumps({"kind": kind, **value}) + "\n")
             except BrokenPipeError:  # whoever waited has left; we go on
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
     def show(event: Event) -> None:
         report("event", {"event": asdict(event)})

@@ -1,7 +1,7 @@
 """The ``penstock`` command: the table of all commands, and how every one of them ends.
 
 Errors are at most three lines on stderr (what failed and why, ``hint:``); a traceback only with ``--debug``.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C; some commands have further ones of their own.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some of several failed, 130 Ctrl-C; `wait` has one of its own.
 """
 
 import os
@@ -16,7 +16,8 @@ from typer._click.exceptions import ClickException  # typer has no public name f
 from penstock import __version__
 from penstock.child import RUN_VARIABLE
 from penstock.cli.lazy import Entry, app_of
-from penstock.errors import PenstockError
+from penstock.cli.output import complain
+from penstock.errors import Misused, PenstockError
 
 SYSTEM, RESOURCES, EVENTS, PARTS = "The system", "Resources", "Events", "The parts alone"
 
@@ -101,20 +102,7 @@ def _exit_code(arguments: list[str]) -> int:
         if RUN_VARIABLE in os.environ and not isinstance(error, PenstockError):
             traceback.print_exc()  # into the log of a part, where somebody will look for it
         complain(error)
-        return 1
-
-
-def complain(error: Exception) -> None:
-    """An error on stderr, for a person: what failed and why, and what to do."""
-    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    label = "\x1b[1;31merror:\x1b[0m" if coloured else "error:"
-    if isinstance(error, PenstockError):
-        what, hint = error.message, error.hint
-    else:
-        what, hint = f"{type(error).__name__}: {error}", "this is a fault of Penstock; --debug shows where it is"
-    typer.echo(f"{label} {what}", err=True)
-    if hint:
-        typer.echo(f"hint: {hint}", err=True)
+        return 2 if isinstance(error, Misused) else 1
 
 
 if __name__ == "__main__":

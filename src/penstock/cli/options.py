@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from penstock.cli import complete
-from penstock.errors import Rejected
+from penstock.errors import Misused
+
+SOME_FAILED = 3  # exit code: of several, some
 
 DEFAULT_SERVER = "http://127.0.0.1:8090"
 DEFAULT_NAMESPACE = "default"
@@ -39,4 +41,4 @@ def seconds(text: str) -> float:
                 break
             if value >= 0:
                 return value * factor
-    raise Rejected(f'"{text}" is not a length of time', hint="60s, 2m, 500ms or 1h")
+    raise Misused(f'"{text}" is not a length of time', hint="60s, 2m, 500ms or 1h")

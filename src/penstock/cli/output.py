@@ -13,6 +13,8 @@ from typing import Any
 
 import typer
 
+from penstock.errors import PenstockError
+
 GAP = 3
 COLOURS = {"green": "32", "red": "31", "yellow": "33", "bold": "1"}
 
@@ -113,3 +115,16 @@ def age(seconds: float) -> str:
         if seconds >= size * 2 or (seconds >= size and unit == "d"):
             return f"{int(seconds // size)}{unit}"
     return f"{max(0, int(seconds))}s"
+
+
+def complain(error: Exception) -> None:
+    """An error on stderr, for a person: what failed and why, and what to do."""
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    label = "\x1b[1;31merror:\x1b[0m" if coloured else "error:"
+    if isinstance(error, PenstockError):
+        what, hint = error.message, error.hint
+    else:
+        what, hint = f"{type(error).__name__}: {error}", "this is a fault of Penstock; --debug shows where it is"
+    typer.echo(f"{label} {what}", err=True)
+    if hint:
+        typer.echo(f"hint: {hint}", err=True)

@@ -1,24 +1,24 @@
 """The short page that ``penstock up`` ends with: what runs where, and what to try next."""
 
 from penstock.cli.up_settings import UpSettings
-from penstock.ports import reachable_host
+from penstock.ports import http_url
 
-DEFAULT_ADMIN_PORT = 8090
+DEFAULT_ADMIN_URL = "http://127.0.0.1:8090"
 
 
 def page(settings: UpSettings) -> str:
-    host = reachable_host(settings.host)
+    admin = http_url(settings.host, settings.admin_port)
     kafka = "your own" if settings.bootstrap_servers else "embedded"
     rows = [
-        ("Events in", f"http://{host}:{settings.ingress_port}/NAMESPACE/BROKER"),
-        ("Admin, dashboard", f"http://{host}:{settings.admin_port}/"),
+        ("Events in", f"{http_url(settings.host, settings.ingress_port)}/NAMESPACE/BROKER"),
+        ("Admin, dashboard", f"{admin}/"),
         ("Kafka", f"{settings.kafka_address} ({kafka})"),
         ("Dispatcher", f"Spark {settings.master}, {settings.mode}"),
         ("Data and logs", str(settings.data_path)),
     ]
     lines = ["", *(f"  {label:<18}{value}" for label, value in rows), ""]
-    if settings.admin_port != DEFAULT_ADMIN_PORT or host != "127.0.0.1":
-        lines.append(f"  Before others:    export PENSTOCK_SERVER=http://{host}:{settings.admin_port}")
+    if admin != DEFAULT_ADMIN_URL:
+        lines.append(f"  Before others:    export PENSTOCK_SERVER={admin}")
     lines.append("  Next:             penstock status")
     end = f"penstock down --data-dir {settings.data_path}" if settings.data_dir != ".penstock" else "penstock down"
     lines.append(f"  The end:          {end}")

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import complete, options
+from penstock.cli.options import SOME_FAILED
 from penstock.cli.output import kubernetes_list, say, show, show_json, show_yaml
 
-SOME_FAILED = 3
 TIMED_OUT = 5
 DELETE_SECONDS = 30.0
 LOOK_SECONDS = 0.1
@@ -184,6 +184,8 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
 
     if (kind is None) == (filename is None):
         raise typer.BadParameter("give either KIND NAME or -f FILE")
+    if everything and (name or "/" in (kind or "")):
+        raise typer.BadParameter("--all deletes everything of a kind: give it without a name")
     client = Client(server)
     if filename is not None:
         doomed = _targets_in(filename, namespace)

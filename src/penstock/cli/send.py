@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import complete, options
-from penstock.cli.output import show, show_json
+from penstock.cli.options import SOME_FAILED
+from penstock.cli.output import complain, show, show_json
 
 if TYPE_CHECKING:
     from penstock.cli.sending import Outcome
@@ -34,7 +35,7 @@ def send(  # noqa: PLR0913 - one option per attribute of an event
     penstock send broker/orders --type tick --source /clock --count 10000 --rate 500
     penstock send http://127.0.0.1:8080/default/orders --type tick --source /clock
 
-    Exits with 1 when any event was refused.
+    Exits with 1 when all were refused, 3 when only some were.
     """
     from penstock.cli.sending import Events, run
 
@@ -66,7 +67,11 @@ def _report(outcome: "Outcome", url: str, output: str) -> None:
     if outcome.refused:
         what = f"{outcome.refused} of {outcome.count} events were" if outcome.count > 1 else "the event was"
         why = "\n".join(f"{number} × {reason}" if outcome.count > 1 else reason for reason, number in outcome.reasons)
-        raise Rejected(f"{what} not accepted by {url}\n{why}", hint=outcome.hint)
+        refusal = Rejected(f"{what} not accepted by {url}\n{why}", hint=outcome.hint)
+        if not outcome.accepted:
+            raise refusal
+        complain(refusal)
+        raise typer.Exit(SOME_FAILED)
 
 
 def _extensions(pairs: list[str]) -> dict[str, str]:

@@ -34,14 +34,14 @@ def settings(
     are masked.
     """
     from penstock.control.kinds import nearest
-    from penstock.errors import Rejected
+    from penstock.errors import Misused
 
     options.checked(output, "table", "json")
     known = {name: rows for name, module, cls in PROCESSES if (rows := _rows(module, cls)) is not None}
     if process is not None and process not in known:
         near = nearest(process, known)
         hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
-        raise Rejected(f'there is no process "{process}"', hint=hint)
+        raise Misused(f'there is no process "{process}"', hint=hint)
     running = _running_controller(server)
     if running is not None and "controller" in known:
         known["controller"] = running

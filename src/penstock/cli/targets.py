@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.control.kinds import KINDS, Kind, kind_of_word
-from penstock.errors import Rejected
+from penstock.errors import Misused
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,7 @@ def targets(word: str, names: list[str]) -> list[Target]:
         return [one(each) for each in [word, *names]]
     kinds = list(KINDS) if word == "all" else [kind_of_word(each) for each in word.split(",") if each]
     if names and len(kinds) != 1:
-        raise Rejected(
-            "names can be given for one kind only", hint=f"penstock get {kinds[0].name.lower()} {names[0]}"
-        )
+        raise Misused("names can be given for one kind only", hint=f"penstock get {kinds[0].name.lower()} {names[0]}")
     return [Target(kinds[0], name) for name in names] if names else [Target(kind) for kind in kinds]
 
 
@@ -32,7 +30,7 @@ def one(text: str) -> Target:
     """``KIND/NAME``."""
     word, slash, name = text.partition("/")
     if not slash or not name or "/" in name:
-        raise Rejected(f'"{text}" is not KIND/NAME', hint="for instance broker/orders")
+        raise Misused(f'"{text}" is not KIND/NAME', hint="for instance broker/orders")
     return Target(kind_of_word(word), name)
 
 
@@ -40,5 +38,5 @@ def named(word: str, names: list[str]) -> list[Target]:
     """The same where names are required."""
     found = targets(word, names)
     if any(each.name is None for each in found):
-        raise Rejected(f'"{word}" needs a name', hint=f"{found[0].kind.name.lower()}/NAME, or `penstock get {word}`")
+        raise Misused(f'"{word}" needs a name', hint=f"{found[0].kind.name.lower()}/NAME, or `penstock get {word}`")
     return found

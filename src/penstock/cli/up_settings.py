@@ -1,7 +1,5 @@
 """The settings of ``penstock up``, and how they are handed on to the parts."""
 
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,15 +35,9 @@ class UpSettings:
     def kafka_address(self) -> str:
         return self.bootstrap_servers or self.cluster.bootstrap_servers
 
-    @property
-    def copies(self) -> int:
-        """How many copies new topics get; for a cluster of your own the environment can say more."""
-        return 1 if self.bootstrap_servers else self.cluster.replication_factor
-
 
 def environment_of_parts(settings: UpSettings, java_home: Path) -> Mapping[str, str]:
     """What every part gets, as variables."""
-    copies = str(settings.copies)
     return {
         "PENSTOCK_DATA_DIR": str(settings.data_path),
         "PENSTOCK_HOST": settings.host,
@@ -55,13 +47,7 @@ def environment_of_parts(settings: UpSettings, java_home: Path) -> Mapping[str, 
         "PENSTOCK_MASTER": settings.master,
         "PENSTOCK_MODE": settings.mode,
         "PENSTOCK_DEFAULT_PARTITIONS": str(settings.default_partitions),
-        "PENSTOCK_DEFAULT_REPLICATION_FACTOR": os.environ.get("PENSTOCK_DEFAULT_REPLICATION_FACTOR", copies),
-        "PENSTOCK_CORE_REPLICATION_FACTOR": os.environ.get("PENSTOCK_CORE_REPLICATION_FACTOR", copies),
         "PENSTOCK_RECEIVER_PROCESSES": str(settings.receiver_processes),
         "JAVA_HOME": str(java_home),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        # Spark listens where everything else does; without this it takes whatever the host name resolves to.
-        "SPARK_LOCAL_IP": settings.host if settings.host not in ("0.0.0.0", "::") else "127.0.0.1",
         "PYTHONUNBUFFERED": "1",
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from penstock.cli.client import Client, NotFound
 from penstock.cli.targets import Target
 from penstock.control.kinds import Resource, condition, generation_of, status_of
-from penstock.errors import Rejected, Unavailable
+from penstock.errors import Misused, Unavailable
 
 LOOK_SECONDS = 0.1
 
@@ -32,15 +32,13 @@ def asked(text: str) -> Asked:
     what, _, rest = text.partition("=")
     type_, _, status = rest.partition("=")
     if what != "condition" or not type_:
-        raise Rejected(
+        raise Misused(
             f"--for={text} is not understood", hint="--for=condition=Ready, --for=condition=Ready=False, --for=delete"
         )
     statuses = {"true": "True", "false": "False", "unknown": "Unknown"}
     wanted = statuses.get((status or "True").lower())
     if wanted is None:
-        raise Rejected(
-            f'a condition is True, False or Unknown, not "{status}"', hint=f"--for=condition={type_}=False"
-        )
+        raise Misused(f'a condition is True, False or Unknown, not "{status}"', hint=f"--for=condition={type_}=False")
     return Asked(type_, wanted)
 
 

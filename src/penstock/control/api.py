@@ -30,7 +30,7 @@ from penstock.control.watch import Watchers
 from penstock.errors import PenstockError, Rejected, Unavailable
 from penstock.settings import in_force
 
-LONGEST_BODY = 3 * 1024 * 1024
+LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
 
 Handler = Callable[[Request], Awaitable[Response]]
 

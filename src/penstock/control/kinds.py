@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import Rejected
+from penstock.errors import Misused
 
 Resource = dict[str, Any]
 
@@ -49,10 +49,10 @@ def kind_of_word(word: str) -> Kind:
             return kind
     for later in LATER:
         if lowered in (later.lower(), later.lower() + "s"):
-            raise Rejected(f"kind {later} is not served by this version", hint=f"served: {_names()}")
+            raise Misused(f"kind {later} is not served by this version", hint=f"served: {_names()}")
     near = nearest(lowered, [w for kind in KINDS for w in kind.words])
     hint = f"did you mean {near}?" if near else f"known kinds: {_names()}"
-    raise Rejected(f'there is no kind "{word}"', hint=hint)
+    raise Misused(f'there is no kind "{word}"', hint=hint)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -45,7 +45,6 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
         kafka = Part("kafka", "not answering", error.message, servers)
     receiver = world.receiver.ready()
     dispatcher = world.reports.dispatcher()
-    admin = f"http://{world.settings.host}:{world.settings.admin_port}"
     queries = tuple(
         {
             "topic": q.topic,
@@ -59,7 +58,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
     return SystemStatus(
         parts=(
             kafka,
-            Part("controller", "running", "", admin),
+            Part("controller", "running", "", world.settings.admin_url),
             Part("receiver", "running" if receiver.ok else "not answering", receiver.message, world.receiver.url),
             Part("dispatcher", dispatcher.state, dispatcher.reason),
         ),

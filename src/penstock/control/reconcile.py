@@ -105,6 +105,8 @@ class Reconciler:
         """The dispatcher said something new about a topic: its triggers may want to show it."""
         for broker in self._world.store.list(BROKER.name):
             if noted(broker).get(names.NOTED_TOPIC) == topic:
+                if is_being_deleted(broker):
+                    self._work.add(key_of(broker))
                 for trigger in broker_steps.triggers_of(self._world, broker):
                     self._work.add(key_of(trigger))
 

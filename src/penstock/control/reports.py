@@ -23,7 +23,6 @@ class DispatcherState:
     state: str
     reason: str
     is_alive: bool
-    details: dict[str, Any]
 
 
 class Reports:
@@ -33,6 +32,7 @@ class Reports:
         self._stale_seconds = stale_seconds
         self._on_query = on_query
         self._heard: float | None = None  # by this machine's monotonic clock: clocks of hosts may differ
+        self._started_at = time.monotonic()
         self._queries: dict[str, QueryReport] = {}
         self._heartbeat: dict[str, Any] = {}
         self._table = Table(connection, REPORT_TOPIC, self._take)
@@ -53,20 +53,23 @@ class Reports:
     def serves(self, topic: str, uid: str) -> bool:
         """Whether a living dispatcher still delivers to this subscription."""
         report = self.query(topic)
-        if report is None or report.state not in ("starting", "running") or not self.dispatcher().is_alive:
-            return False
-        return uid in report.subscriptions
+        return report is not None and uid in report.subscriptions and self._may_live()
+
+    def _may_live(self) -> bool:
+        """Not surely dead: what has just been read may be old, so a while is given for the next sign of life."""
+        since = self._started_at if self._heard is None else self._heard
+        return bool(self._heartbeat) and time.monotonic() - since <= self._stale_seconds
 
     def dispatcher(self) -> DispatcherState:
         if not self._heartbeat:
-            return DispatcherState("absent", "no dispatcher has reported yet", False, {})
+            return DispatcherState("absent", "no dispatcher has reported yet", False)
         if self._heard is None:
-            return DispatcherState("unknown", "its last report is of an unknown age", False, self._heartbeat)
+            return DispatcherState("unknown", "its last report is of an unknown age", False)
         silent = time.monotonic() - self._heard
         if silent > self._stale_seconds:
-            return DispatcherState("not answering", f"no report for {silent:.0f} s", False, self._heartbeat)
+            return DispatcherState("not answering", f"no report for {silent:.0f} s", False)
         state = str(self._heartbeat.get("state", "running"))
-        return DispatcherState(state, str(self._heartbeat.get("reason", "")), True, self._heartbeat)
+        return DispatcherState(state, str(self._heartbeat.get("reason", "")), True)
 
     def _take(self, key: str, value: bytes | None) -> None:
         if key == HEARTBEAT:

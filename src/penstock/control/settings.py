@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from penstock.ports import http_url
 from penstock.settings import setting
 
 
@@ -11,27 +12,25 @@ class ControllerSettings:
     admin_port: int = setting(8090, "the port of the admin API and the dashboard")
     ingress_host: str = setting("", "the host name in the addresses of brokers; empty: that of `host`")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
+    receiver_url: str = setting("", "where the controller reaches the receiver; empty: on this machine")
     bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
     default_partitions: int = setting(4, "partitions of a new broker's topic; each costs the dispatcher a worker")
-    default_replication_factor: int = setting(1, "copies of a new broker's topic")
+    default_replication_factor: int = setting(0, "copies of a new broker's topic; 0: three, or as many as brokers")
     default_retention_ms: int = setting(7 * 24 * 3600 * 1000, "how long a broker's topic keeps events")
-    core_replication_factor: int = setting(1, "copies of Penstock's own topics (contract, resources, ledger …)")
+    core_replication_factor: int = setting(0, "copies of Penstock's own topics; 0: three, or as many as brokers")
     resync_seconds: float = setting(5.0, "how often every resource is compared with what is there")
     dispatcher_stale_seconds: float = setting(10.0, "a dispatcher silent for this long counts as not answering")
 
     @property
     def ingress_url(self) -> str:
         """Where senders reach the receiver, as brokers' addresses show it."""
-        return f"http://{self.ingress_host or reachable(self.host)}:{self.ingress_port}"
+        return http_url(self.ingress_host or self.host, self.ingress_port)
 
     @property
     def probe_url(self) -> str:
         """Where the controller itself reaches the receiver."""
-        return f"http://{reachable(self.host)}:{self.ingress_port}"
+        return self.receiver_url or http_url(self.host, self.ingress_port)
 
-
-def reachable(host: str) -> str:
-    """A host one can connect to: the wildcard addresses only make sense for listening."""
-    if host in ("0.0.0.0", "::", ""):
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
+    @property
+    def admin_url(self) -> str:
+        return http_url(self.host, self.admin_port)

@@ -21,6 +21,8 @@ from penstock.errors import Rejected
 from penstock.filter.check import Problem
 from penstock.kafka.connection import KafkaConnection
 
+REFRESH_SECONDS = 5.0  # others wait for the store meanwhile
+
 Listener = Callable[[str, Resource], None]  # "ADDED", "MODIFIED" or "DELETED", and the object
 
 
@@ -151,8 +153,16 @@ class KafkaStore:
 
     def _refresh(self) -> None:
         """After a write whose fate is unknown, what Kafka holds is read anew before anything builds on it."""
-        if self._records.is_doubtful:
-            self._take(self._records.load())
+        if not self._records.is_doubtful:
+            return
+        before = self._objects
+        self._take(self._records.load(REFRESH_SECONDS))
+        for key in sorted(before.keys() | self._objects.keys()):
+            old, new = before.get(key), self._objects.get(key)
+            if new is None and old is not None:
+                self._tell("DELETED", old)
+            elif new is not None and new != old:
+                self._tell("MODIFIED" if old else "ADDED", new)
 
     def _take(self, records: dict[str, bytes]) -> None:
         self._objects = {key: json.loads(value) for key, value in records.items()}

@@ -144,6 +144,8 @@ def _broker_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     topic = _annotations(resource).get(EXTERNAL_TOPIC)
     if isinstance(topic, str) and (not _TOPIC.match(topic) or topic in (".", "..")):
         found.append(Problem(f"metadata.annotations[{EXTERNAL_TOPIC}]", f'"{topic}" is not a name Kafka allows'))
+    elif isinstance(topic, str) and topic.startswith(("penstock-", "__")):
+        found.append(Problem(f"metadata.annotations[{EXTERNAL_TOPIC}]", f'"{topic}" is kept for internal use'))
     metadata = resource.get("metadata")
     if isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str):
         own = broker_topic(str(metadata.get("namespace") or "default"), metadata["name"])
@@ -214,7 +216,7 @@ def _immutability_problems(resource: Mapping[str, Any], old: Resource) -> list[P
 
 
 def _broker_immutability_problems(resource: Mapping[str, Any], old: Resource) -> list[Problem]:
-    """The class is immutable too; that holds by itself, since only one class is accepted."""
+    """The class is immutable too; that holds by itself, since the accepted names are those of one class."""
     found = []
     topic, topic_before = _annotations(resource).get(EXTERNAL_TOPIC), _annotations(old).get(EXTERNAL_TOPIC)
     if topic != topic_before:

@@ -11,6 +11,8 @@ from penstock.filter.check import Problem
 BACKOFF_POLICIES = ("exponential", "linear")
 FORMATS = ("binary",)
 MOST_RETRIES = 2**31 - 1
+SHORTEST_TIMEOUT_SECONDS = 0.001
+LONGEST_DURATION_SECONDS = 10 * 24 * 3600.0
 
 _DESTINATION = ("ref", "uri", "CACerts", "audience")
 _REFERENCE = ("apiVersion", "kind", "name", "namespace", "group", "address")
@@ -38,6 +40,9 @@ def destination_problems(body: Any, where: str) -> list[Problem]:
     if not is_map(body):
         return [Problem(where, "must be an object with uri or ref")]
     found = unknown_fields(body, _DESTINATION, where)
+    for field in ("CACerts", "audience"):
+        if body.get(field) is not None:
+            found.append(Problem(f"{where}.{field}", "is not supported yet"))
     ref, uri = body.get("ref"), body.get("uri")
     if ref is None and uri is None:
         return [*found, Problem(where, "needs a uri or a ref")]
@@ -63,8 +68,8 @@ def _reference_problems(ref: Any, where: str) -> list[Problem]:
 def _uri_problems(uri: Any, where: str, *, relative: bool) -> list[Problem]:
     if not isinstance(uri, str) or not uri:
         return [Problem(where, "must be text")]
-    if any(ord(c) <= 0x20 or ord(c) == 0x7F for c in uri):
-        return [Problem(where, "must not hold spaces or control characters")]
+    if not all(0x20 < ord(c) < 0x7F for c in uri):
+        return [Problem(where, "must be ASCII without spaces; write other characters as %XX")]
     try:
         parts = urlsplit(uri)
         port_is_fine = parts.port is None or parts.port > 0
@@ -112,6 +117,8 @@ def _duration_problems(value: Any, where: str, *, positive: bool) -> list[Proble
         seconds = None
     if seconds is None:
         return [Problem(where, f'"{value}" is not an ISO 8601 duration such as PT0.2S, PT30S or P1D')]
-    if positive and seconds <= 0:
-        return [Problem(where, "must be longer than nothing")]
+    if positive and seconds < SHORTEST_TIMEOUT_SECONDS:
+        return [Problem(where, "must be at least a millisecond, PT0.001S")]
+    if seconds > LONGEST_DURATION_SECONDS:
+        return [Problem(where, "must be at most ten days, P10D")]
     return []

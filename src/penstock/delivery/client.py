@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pycurl
 
 BODY_CAP_BYTES = 1024 * 1024  # of an answer; what is longer is cut off and the connection closed
+KEPT_BYTES = 1024  # of an answer: what goes into a dead letter; many are in flight at once
 CONNECT_TIMEOUT_MS = 5_000
 IDLE_CONNECTIONS = 1024
 READ_EVENTS = select.EPOLLIN | select.EPOLLERR | select.EPOLLHUP
@@ -50,6 +51,7 @@ class Client:
     def __init__(self, done: Done) -> None:
         self._done = done  # called with the tag given to send, and the answer
         self._idle: list[_Handle] = []
+        self._unsendable: list[tuple[Any, Answer]] = []
         self._by_curl: dict[pycurl.Curl, _Handle] = {}
         self._deadline: float | None = None  # when libcurl wants to be called
         self._epoll = select.epoll()
@@ -63,10 +65,17 @@ class Client:
         self.in_flight = 0
 
     def send(self, post: Post, tag: Any) -> None:
+        """Begins a POST. What libcurl cannot send at all is answered too, by the next ``run_once``."""
         handle = self._idle.pop() if self._idle else self._new_handle()
-        handle.prepare(post, tag)
-        self._multi.add_handle(handle.curl)
         self.in_flight += 1
+        try:
+            handle.prepare(post, tag)
+        except (pycurl.error, ValueError, OverflowError, TypeError) as error:
+            del self._by_curl[handle.curl]
+            handle.curl.close()
+            self._unsendable.append((tag, Answer(0, b"", f"cannot be sent: {error}", 0.0)))
+            return
+        self._multi.add_handle(handle.curl)
 
     def watch(self, fd: int | None) -> None:
         """Lets ``run_once`` end when this descriptor is readable as well; None for no descriptor."""
@@ -80,7 +89,7 @@ class Client:
 
     def run_once(self, longest_wait_seconds: float) -> bool:
         """Waits for sockets and timers and finishes what is answered; whether the watched descriptor is readable."""
-        wait = longest_wait_seconds
+        wait = 0.0 if self._unsendable else longest_wait_seconds
         if self._deadline is not None:
             wait = min(wait, max(0.0, self._deadline - time.monotonic()))
         is_readable = False
@@ -99,6 +108,10 @@ class Client:
             self._deadline = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         self._finish_answered()
+        unsendable, self._unsendable = self._unsendable, []
+        for tag, answer in unsendable:
+            self.in_flight -= 1
+            self._done(tag, answer)
         return is_readable
 
     def close(self) -> None:
@@ -163,7 +176,7 @@ class Client:
     def _open_socket(self, _purpose: int, address: Any) -> socket.socket | int:
         """libcurl resolved a name and is about to connect: the last moment to refuse an address."""
         family, kind, protocol, where = address
-        if family in (socket.AF_INET, socket.AF_INET6) and ipaddress.ip_address(where[0].split("%")[0]).is_link_local:
+        if family in (socket.AF_INET, socket.AF_INET6) and is_link_local(where[0]):
             return int(pycurl.SOCKET_BAD)
         return socket.socket(family, kind, protocol)
 
@@ -176,12 +189,19 @@ class Client:
         self._deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000.0
 
 
+def is_link_local(text: str) -> bool:
+    address = ipaddress.ip_address(text.split("%")[0])
+    inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (inner or address).is_link_local
+
+
 class _Handle:
     """One curl handle, set up once and reused for POST after POST."""
 
     def __init__(self, open_socket: Callable[[int, Any], Any], note_new_socket: Callable[[int, int], int]) -> None:
         self.tag: Any = None
-        self._body = bytearray()
+        self._body = bytearray()  # the beginning of the answer
+        self._answer_bytes = 0
         self._url = ""
         self._timeout_ms = 0
         curl = self.curl = pycurl.Curl()
@@ -201,13 +221,14 @@ class _Handle:
 
     def prepare(self, post: Post, tag: Any) -> None:
         self.tag = tag
-        if self._body:
+        if self._answer_bytes:
             self._body.clear()
+            self._answer_bytes = 0
         curl = self.curl
         if post.url != self._url:
             curl.setopt(pycurl.URL, post.url)
             self._url = post.url
-        timeout_ms = int(post.timeout_seconds * 1000)
+        timeout_ms = max(1, int(post.timeout_seconds * 1000))  # 0 would be no timeout at all
         if timeout_ms != self._timeout_ms:
             curl.setopt(pycurl.TIMEOUT_MS, timeout_ms)
             self._timeout_ms = timeout_ms
@@ -221,9 +242,9 @@ class _Handle:
         return Answer(status, bytes(self._body), error, retry_after)
 
     def _is_cut_off(self) -> bool:
-        return len(self._body) >= BODY_CAP_BYTES
+        return self._answer_bytes > BODY_CAP_BYTES
 
     def _take_body(self, chunk: bytes) -> int:
-        room = BODY_CAP_BYTES - len(self._body)
-        self._body += chunk[:room]
-        return len(chunk) if len(chunk) <= room else -1
+        self._answer_bytes += len(chunk)
+        self._body += chunk[: max(0, KEPT_BYTES - len(self._body))]
+        return -1 if self._is_cut_off() else len(chunk)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from penstock.delivery.client import Answer, Client, Post
 from penstock.delivery.lane import Attempt, Lane
@@ -66,12 +67,12 @@ class Deliveries:
         self._order = itertools.count()
         self._client = Client(self._answered)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
-        self._is_holding = False  # begin nothing new, only finish what is in flight
+        self._is_letting_go = False  # begin nothing new, only finish what is in flight
 
     def let_go(self, patience_seconds: float) -> None:
         """From now on begin nothing; the loop ends when what is in flight is answered, or patience is over."""
-        if not self._is_holding:
-            self._is_holding = True
+        if not self._is_letting_go:
+            self._is_letting_go = True
             self._deadline = time.monotonic() + patience_seconds
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
@@ -106,7 +107,7 @@ class Deliveries:
 
     def _is_full(self) -> bool:
         return (
-            self._is_holding
+            self._is_letting_go
             or self.unfinished_rows >= self._limits.unfinished_rows
             or self._unfinished_bytes >= self._limits.unfinished_bytes
         )
@@ -116,11 +117,11 @@ class Deliveries:
             return False
         if time.monotonic() >= self._deadline:
             return True
-        return self._client.in_flight == 0 if self._is_holding else self.unfinished_rows == 0
+        return self._client.in_flight == 0 if self._is_letting_go else self.unfinished_rows == 0
 
     def _wait_seconds(self, next_tick: float) -> float:
         until = next_tick
-        if self._retries and not self._is_holding:
+        if self._retries and not self._is_letting_go:
             until = min(until, self._retries[0][0])
         if self._deadline is not None:
             until = min(until, self._deadline)
@@ -129,20 +130,20 @@ class Deliveries:
     def _take(self, row: Row) -> None:
         """Puts the row into every lane that wants it and has not had it."""
         offset = row.offset
-        self.seen_offset = offset
         for place in row.matched:
             lane = self.lanes[place]
             if lane.progress.is_done(offset):
                 continue
             lane.progress.take_on(offset)
             row.unfinished += 1
-            if lane.has_room and not self._is_holding:
+            if lane.has_room and not self._is_letting_go:
                 self._begin(lane, row)
             else:
                 lane.waiting.append(row)
         if row.unfinished:
             self.unfinished_rows += 1
             self._unfinished_bytes += len(row.body)
+        self.seen_offset = offset  # last: what is seen and not taken on counts as finished
 
     def _begin(self, lane: Lane, row: Row) -> None:
         lane.busy += 1
@@ -154,6 +155,7 @@ class Deliveries:
         headers = row.headers + lane.headers
         url = subscription.subscriber_url
         if attempt.dead_letter_headers is not None:
+            headers = [line for line in headers if not line.startswith(b"ce-knativeerror")]
             headers += attempt.dead_letter_headers
             url = subscription.delivery.dead_letter_url or ""
         self._client.send(Post(url, headers, row.body, subscription.delivery.timeout_seconds), attempt)
@@ -188,7 +190,7 @@ class Deliveries:
         if attempt.dead_letter_headers is None and subscription.delivery.dead_letter_url:
             attempt.failures = 0
             attempt.dead_letter_headers = [
-                b"ce-knativeerrordest:" + subscription.subscriber_url.encode(),
+                b"ce-knativeerrordest:" + without_password(subscription.subscriber_url).encode(),
                 b"ce-knativeerrorcode:%d" % answer.status,
             ]
             if answer.body:
@@ -221,12 +223,18 @@ class Deliveries:
             self._begin_waiting(lane)
 
     def _begin_waiting(self, lane: Lane) -> None:
-        while lane.waiting and lane.has_room and not self._is_holding:
+        while lane.waiting and lane.has_room and not self._is_letting_go:
             self._begin(lane, lane.waiting.popleft())
 
     def _retry_due(self) -> None:
         now = time.monotonic()
-        while self._retries and self._retries[0][0] <= now and not self._is_holding:
+        while self._retries and self._retries[0][0] <= now and not self._is_letting_go:
             attempt = heapq.heappop(self._retries)[2]
             attempt.lane.on_retrying()
             self._post(attempt)
+
+
+def without_password(url: str) -> str:
+    """What may be shown to others: an address can carry a user and a password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -35,5 +35,6 @@ def wait_seconds(policy: Delivery, failures: int, retry_after_seconds: float = 0
     if policy.backoff_policy == "exponential":
         delay *= 2.0 ** min(failures - 1, 40)
     delay *= 1.0 + JITTER * random.random()
-    asked = min(retry_after_seconds, policy.retry_after_max_seconds or LONGEST_WAIT_SECONDS)
+    longest = policy.retry_after_max_seconds
+    asked = min(retry_after_seconds, LONGEST_WAIT_SECONDS if longest is None else longest)
     return min(max(delay, asked), LONGEST_WAIT_SECONDS)

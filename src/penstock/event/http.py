@@ -1,7 +1,7 @@
 """The HTTP forms of an event: binary, structured and batched, both ways.
 
 In: header names in lower case and values, as bytes, and the body. Out: events, or Rejected with the reason.
-Called by the receiver for what comes in, by ``penstock send`` and the tests for what goes out.
+Called by the receiver for what comes in; by the pipeline, ``penstock send`` and the tests for what goes out.
 """
 
 import re
@@ -18,6 +18,7 @@ from penstock.event.media import STRUCTURED as STRUCTURED
 from penstock.event.media import is_envelope, mode_of
 from penstock.event.model import Event
 
+REMEMBERED_NAMES = 40  # header names of a request; a cache must not be filled with the monsters of a few senders
 Headers = Sequence[tuple[bytes, bytes]]
 
 # What stands for itself in a header: visible ASCII without quotes and percent signs.
@@ -38,7 +39,7 @@ class Shape(NamedTuple):
 def decode(headers: Headers, body: bytes) -> list[Event]:
     """The events of a request: one, or those of a batch."""
     names, values = zip(*headers, strict=True) if headers else ((), ())
-    shape = _shape(names)
+    shape = _shape(names) if len(names) <= REMEMBERED_NAMES else _shape.__wrapped__(names)
     attributes: dict[str, str] = {}
     if shape.content_type is not None:
         mode, content_type = _content_type(values[shape.content_type])

@@ -30,13 +30,17 @@ def encode_record(
 ) -> Record:
     """The record of an event. The key decides the partition, and so what is kept in order.
 
-    Data that is itself an event would be taken for this one in binary mode, so it is written structured.
+    Data that is itself an event would be taken for this one in binary mode, so it is written structured; with the
+    attributes as headers too, which the binding allows, for readers who do not look into every value.
     """
     key = event.partition_key
     raw_key = None if key is None else key.encode()
     content_type = event.content_type
     if content_mode == "structured" or (content_type is not None and is_envelope(content_type)):
-        return Record(raw_key, encode_event(event), [("content-type", STRUCTURED.encode()), *trace_headers])
+        headers = [("content-type", STRUCTURED.encode())]
+        if content_mode == "binary":
+            headers += [("ce_" + name, value.encode()) for name, value in event.attributes.items()]
+        return Record(raw_key, encode_event(event), [*headers, *trace_headers])
     headers = [
         ("content-type" if name == "datacontenttype" else "ce_" + name, value.encode())
         for name, value in event.attributes.items()

@@ -26,7 +26,11 @@ QUERY_SHIFT = 32  # the claim's offset fills the lower half of a generation
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The value of a record. Its key is ``topic id/partition``, with ``/closed`` behind it for a closing word."""
+    """The value of a record.
+
+    Its key is ``topic id/partition``, with ``/closed`` behind it for a closing word; ``topic id/query`` only
+    yields numbers.
+    """
 
     query: int = 0  # the number of the query that claims
     is_release: bool = False  # claimed by the dispatcher only to make older workers let go
@@ -104,6 +108,7 @@ class Watch:
     def leave_ledger(self) -> None:
         self._consumer.incremental_unassign([TopicPartition(LEDGER_TOPIC, 0)])
         del self._reached[LEDGER_TOPIC]
+        self.ledger = Ledger()  # it may be large
 
     def holder(self, topic_id: str, partition: int) -> int:
         """The generation that holds the partition now, 0 when nobody ever claimed it."""
@@ -119,7 +124,9 @@ class Watch:
     def _take_claim(self, key: str, raw: bytes, offset: int) -> None:
         record = _decoder.decode(raw)
         if record.closed:
-            self._unclosed.get(key.removesuffix("/closed"), set()).discard(record.closed)
+            unclosed = self._unclosed.get(key.removesuffix("/closed"), set())
+            # Whoever held the partition before the one that closes was over, or taken for dead, by then.
+            unclosed.difference_update([g for g in unclosed if g <= record.closed])
         elif record.query:
             generation = record.query << QUERY_SHIFT | offset + 1
             self._highest[key] = max(self._highest.get(key, 0), generation)

@@ -59,7 +59,8 @@ def server_version() -> str:
 def _existing(folder: Path) -> Cluster | None:
     description = folder / "cluster.json"
     if not description.exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        draft = "cluster.json.new"  # a first start that was cut off leaves this
+        if folder.is_dir() and any(entry.name != draft for entry in folder.iterdir()):
             raise Misconfigured(
                 f"{folder} holds files that Penstock did not put there",
                 hint="name another --data-dir, or move them away",

@@ -1,7 +1,7 @@
 """The ledger's public image: a consumer group per subscription, so that every Kafka tool shows the lag.
 
 Our commits carry a mark in their metadata. An offset without the mark was set by somebody else: a reset, which
-is obeyed at the next start of the query. An absent group has expired or never was, and means nothing.
+is obeyed by a new start of the query. An absent group has expired or never was, and means nothing.
 """
 
 import logging
@@ -21,6 +21,7 @@ logger = logging.getLogger("penstock.kafka")
 
 MARK = "penstock"
 INTERVAL_SECONDS = 0.8
+RESETS_SECONDS = 3.0
 AGAIN_SECONDS = 6 * 3600.0  # quiet groups are committed again long before a broker forgets them
 
 
@@ -49,7 +50,9 @@ class GroupImages:
         self._on_reset = on_reset  # somebody has set offsets of this subscription's group
         self._ledger = Ledger()
         self._moved: set[LaneKey] = set()
+        self._resets_due = 0.0
         self._shown: dict[tuple[str, str], Subscription] = {}  # by subscription uid and topic id
+        self._is_all_due = threading.Event()  # everything is to be committed, not only what moved
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group-images", daemon=True)
 
@@ -57,9 +60,9 @@ class GroupImages:
         self._thread.start()
 
     def show(self, shown: Mapping[tuple[str, str], Subscription]) -> None:
-        """From now on these, by subscription uid and topic id, and no others."""
+        """From now on these, by subscription uid and topic id, and no others. May be called from any thread."""
         self._shown = dict(shown)
-        self._moved.update(self._ledger.lanes())
+        self._is_all_due.set()
 
     def stop(self) -> None:
         """Commits what is known by now and ends."""
@@ -77,12 +80,12 @@ class GroupImages:
                 for message in consumer.consume(2000, 0.2):
                     if message.error() is None:
                         self._moved.add(self._ledger.take(message.key(), message.value()))
-                if time.monotonic() >= again:
-                    again = time.monotonic() + AGAIN_SECONDS
-                    self._moved.update(self._ledger.lanes())
                 began = time.monotonic()
+                if began >= again:
+                    again = began + AGAIN_SECONDS
+                    self._is_all_due.set()
                 if is_last or began >= due:
-                    self._commit_moved()
+                    self._refresh()
                     # With very many groups they are shown less often, rather than taking a core.
                     due = time.monotonic() + max(INTERVAL_SECONDS, 5 * (time.monotonic() - began))
                 if is_last:
@@ -91,7 +94,27 @@ class GroupImages:
             consumer.close()
             self._groups.close()
 
+    def _refresh(self) -> None:
+        """One round. Whatever goes wrong in it, the next one comes."""
+        try:
+            if time.monotonic() >= self._resets_due:
+                self._look_for_resets()
+                self._resets_due = time.monotonic() + RESETS_SECONDS
+            self._commit_moved()
+        except Unavailable as error:
+            logger.warning("groups are not refreshed: %s", error.message)
+        except Exception:
+            logger.exception("groups are not refreshed")
+
+    def _look_for_resets(self) -> None:
+        """Also of groups that stand still: a trigger with nothing to do is the one that people rewind."""
+        for subscription, _ in resets(self._groups, self._shown.values()):
+            self._on_reset(subscription)
+
     def _commit_moved(self) -> None:
+        if self._is_all_due.is_set():
+            self._is_all_due.clear()
+            self._moved.update(self._ledger.lanes())
         moved, self._moved = self._moved, set()
         positions: dict[tuple[str, str], dict[int, int]] = {}
         for lane in moved:
@@ -108,9 +131,9 @@ class GroupImages:
             for which in sorted(waiting):
                 self._show(shown[which], positions[which])
                 waiting.discard(which)
-        except Unavailable as error:  # Kafka is away: the next round tries again
-            logger.warning("groups are not refreshed: %s", error.message)
+        except Unavailable:  # Kafka is away: the next round tries again
             self._moved.update(lane for lane in moved if lane[:2] in waiting)
+            raise
 
     def _show(self, subscription: Subscription, positions: Mapping[int, int]) -> None:
         try:

@@ -1,10 +1,10 @@
 """The ledger: how far each lane has come, in one compacted topic.
 
 A lane is one subscription in one partition of one topic. Its record says: everything below ``position`` is
-finished, and so are the offsets in ``beyond``. Workers write what changed at least every 100 ms; every start
-reads it. The key ends in the generation of the writer and the highest generation wins, so a worker that was
-thought dead writes into a record that nobody reads any more. Generations come from ``claims``; generation 0
-holds the start positions that the controller writes before a subscription is ready.
+finished, and so are the offsets in ``beyond``. Workers write what changed every 50 ms; every start reads it. The
+key ends in the generation of the writer and the highest generation wins, so a worker that was thought dead writes
+into a record that nobody reads any more. Generations come from ``claims``; generation 0 holds the start positions
+that the controller writes before a subscription is ready.
 """
 
 import time
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from penstock.contract.model import LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
@@ -37,7 +37,6 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     position: int  # every offset below is finished
     beyond: tuple[tuple[int, int], ...] = ()  # finished ranges [first, last] above the position
-    attempts: dict[str, int] = {}  # offset: attempts made, of what is being retried
     format: int = FORMAT
 
 
@@ -122,15 +121,35 @@ def read_ledger(connection: KafkaConnection, timeout_seconds: float = READ_TIMEO
         consumer.close()
 
 
-def write(producer: Producer, lane: LaneKey, generation: int, record: LaneRecord) -> None:
-    """Hands a record to the producer; it is durable once the producer has flushed."""
-    producer.produce(LEDGER_TOPIC, key=encode_key(lane, generation), value=_encoder.encode(record), partition=0)
+class LedgerWriter:
+    """Hands records to a producer; they are durable once ``flush`` has returned."""
 
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.failure: str | None = None  # why Kafka refused a record for good: the ledger is behind from then on
 
-def erase(producer: Producer, lane: LaneKey, generations: Iterable[int]) -> None:
-    """Tombstones for outdated generations. Only after the successor's first record is durable."""
-    for generation in generations:
-        producer.produce(LEDGER_TOPIC, key=encode_key(lane, generation), value=None, partition=0)
+    def write(self, lane: LaneKey, generation: int, record: LaneRecord) -> None:
+        self._produce(encode_key(lane, generation), _encoder.encode(record))
+
+    def erase(self, lane: LaneKey, generations: Iterable[int]) -> None:
+        """Tombstones for outdated generations. Only after the successor's first record is durable."""
+        for generation in generations:
+            self._produce(encode_key(lane, generation), None)
+
+    def flush(self, what: str, timeout_seconds: float = 10.0) -> None:
+        """Returns when Kafka has all; raises Unavailable when it did not take them, or not in time."""
+        left = self._producer.flush(timeout_seconds)
+        if self.failure is not None:
+            raise Unavailable(f"{what} could not be written to the ledger: {self.failure}")
+        if left > 0:
+            raise Unavailable(f"{what} could not be written to the ledger within {timeout_seconds:g} s")
+
+    def _produce(self, key: bytes, value: bytes | None) -> None:
+        self._producer.produce(LEDGER_TOPIC, key=key, value=value, partition=0, on_delivery=self._delivered)
+
+    def _delivered(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            self.failure = error.str()
 
 
 def write_start_positions(
@@ -142,24 +161,19 @@ def write_start_positions(
 ) -> None:
     """Where a new subscription begins. Lanes that already have a record keep it, so this may be repeated."""
     ledger = read_ledger(connection)
-    producer = connection.producer()
+    writer = LedgerWriter(connection.producer())
     for partition, position in positions.items():
         lane = LaneKey(subscription_uid, topic_id, partition)
         if ledger.entry(lane) is None:
-            write(producer, lane, START_GENERATION, LaneRecord(position))
-    flush(producer, f"start positions of {topic}")
+            writer.write(lane, START_GENERATION, LaneRecord(position))
+    writer.flush(f"start positions of {topic}")
 
 
 def forget(connection: KafkaConnection, subscription_uid: str) -> None:
     """Removes every lane of a subscription that is no more."""
     ledger = read_ledger(connection)
-    producer = connection.producer()
+    writer = LedgerWriter(connection.producer())
     for lane in ledger.lanes():
         if lane.subscription_uid == subscription_uid:
-            erase(producer, lane, ledger.generations(lane))
-    flush(producer, "the end of a subscription")
-
-
-def flush(producer: Producer, what: str, timeout_seconds: float = 10.0) -> None:
-    if producer.flush(timeout_seconds) > 0:
-        raise Unavailable(f"{what} could not be written to the ledger within {timeout_seconds:g} s")
+            writer.erase(lane, ledger.generations(lane))
+    writer.flush("the end of a subscription")

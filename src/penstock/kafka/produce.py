@@ -86,6 +86,8 @@ class _Line:
             poll(POLL_SECONDS)
             if self.finished:
                 wake(self)
+        if self.finished:
+            wake(self)
 
     def _on_error(self, error: KafkaError) -> None:
         """Called by poll with what concerns no single record."""

@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from penstock.errors import Misconfigured, Unavailable
+from penstock.errors import Misconfigured, Rejected, Unavailable
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 
@@ -106,21 +106,28 @@ class Table:
 
 
 def put(producer: Producer, topic: str, key: str, value: bytes | None, timeout_seconds: float = 10.0) -> int:
-    """Writes one record and returns its offset once Kafka has acknowledged it; raises Unavailable otherwise."""
+    """Writes one record; returns its offset once Kafka has it. Raises Unavailable or, for its size, Rejected."""
     outcome: list[tuple[KafkaError | None, int]] = []
-    producer.produce(
-        topic,
-        key=key.encode(),
-        value=value,
-        partition=0,
-        on_delivery=lambda error, message: outcome.append((error, -1 if error else message.offset())),
-    )
+    try:
+        producer.produce(
+            topic,
+            key=key.encode(),
+            value=value,
+            partition=0,
+            on_delivery=lambda error, message: outcome.append((error, -1 if error else message.offset())),
+        )
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            raise Rejected(f"topic {topic}: the record of {key} is too large") from error
+        raise Unavailable(f"topic {topic}: the record of {key} was not taken: {error.args[0].str()}") from error
+    except BufferError as error:
+        raise Unavailable(f"topic {topic}: too much is waiting to be written") from error
     deadline = time.monotonic() + timeout_seconds
     while not outcome and time.monotonic() < deadline:
         producer.poll(0.05)
     if not outcome:
         raise Unavailable(f"topic {topic}: Kafka did not acknowledge the record of {key} in {timeout_seconds:g} s")
-    error, offset = outcome[0]
-    if error is not None:
-        raise Unavailable(f"topic {topic}: the record of {key} was not written: {error.str()}")
+    refusal, offset = outcome[0]
+    if refusal is not None:
+        raise Unavailable(f"topic {topic}: the record of {key} was not written: {refusal.str()}")
     return offset

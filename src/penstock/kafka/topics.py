@@ -26,7 +26,7 @@ COMPACTED = {
 class TopicSpec:
     name: str
     partitions: int = 1
-    replication_factor: int = 1
+    replication_factor: int = 0  # 0: three, or as many as there are brokers
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -37,21 +37,18 @@ class TopicState:
     name: str
     topic_id: str
     partitions: int
-    replication_factor: int
 
 
 def create_missing(admin: AdminClient, specs: Iterable[TopicSpec]) -> list[str]:
     """Creates those that do not exist; an existing topic is left as it is. Returns what was created."""
     created = []
-    wanted = [
-        NewTopic(
-            s.name,
-            num_partitions=s.partitions,
-            replication_factor=s.replication_factor,
-            config=dict(s.config),
-        )
-        for s in specs
-    ]
+    brokers = _broker_count(admin)
+    wanted = []
+    for spec in specs:
+        copies = spec.replication_factor or min(3, brokers)
+        # With three copies an acknowledged record is on two machines at least.
+        config = ({"min.insync.replicas": "2"} if copies >= 3 else {}) | dict(spec.config)
+        wanted.append(NewTopic(spec.name, num_partitions=spec.partitions, replication_factor=copies, config=config))
     for name, future in admin.create_topics(wanted, operation_timeout=TIMEOUT_SECONDS).items():
         try:
             future.result(timeout=TIMEOUT_SECONDS * 2)
@@ -61,6 +58,13 @@ def create_missing(admin: AdminClient, specs: Iterable[TopicSpec]) -> list[str]:
                 raise _explained(f"topic {name} cannot be created", error) from error
     _await_leaders(admin, [spec for spec in wanted if spec.topic in created])
     return created
+
+
+def _broker_count(admin: AdminClient) -> int:
+    try:
+        return len(admin.list_topics(timeout=TIMEOUT_SECONDS).brokers)
+    except KafkaException as error:
+        raise _explained("the brokers of the cluster cannot be counted", error) from error
 
 
 def _await_leaders(admin: AdminClient, created: list[NewTopic]) -> None:
@@ -101,8 +105,7 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 continue
             raise _explained(f"topic {name} cannot be described", error) from error
-        replicas = min((len(p.replicas) for p in topic.partitions), default=0)
-        states[name] = TopicState(name, _url_safe(str(topic.topic_id)), len(topic.partitions), replicas)
+        states[name] = TopicState(name, _url_safe(str(topic.topic_id)), len(topic.partitions))
     return states
 
 

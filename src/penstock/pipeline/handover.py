@@ -37,6 +37,11 @@ REQUIRED = ("specversion", "id", "source", "type")
 # What a header line may hold to be sent as it is: visible ASCII except " and %, and a value that is not empty.
 NEEDS_CARE = re.compile(rb"[^\x00\x21\x23\x24\x26-\x7e]|:(?=\x00|\Z)")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+NOT_PRINTABLE = re.compile(rb"[^\x20-\x7e]")
+HEADER_NAME = re.compile(rb"[A-Za-z0-9_-]+")
+TRACES = (b"traceparent", b"tracestate")
+OWN_ATTRIBUTES = b"ce-knativekafka"  # where an event stands in Kafka: said anew by every broker
+NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 
 LINES_SQL = """
     array_join(transform(coalesce(headers, array()), h -> case
@@ -57,8 +62,12 @@ def handed_over(subscriptions: Sequence[Subscription]) -> Column:
     members = F.when(is_structured, F.from_json(F.col("value").cast("string"), "map<string,string>"))
 
     def attribute(name: str) -> Column:
-        in_header = content_type if name == "datacontenttype" else F.element_at(by_name, F.lit(f"ce_{name}"))
-        return F.when(is_structured, F.element_at(members, F.lit(name))).otherwise(in_header.cast("string"))
+        in_header = F.element_at(by_name, F.lit(f"ce_{name}")).cast("string")
+        in_binary = content_type if name == "datacontenttype" else in_header
+        in_value = F.element_at(members, F.lit(name))
+        # Spark's JSON has limits that events have not; our own records have their attributes in headers as well.
+        in_structured = F.when(members.isNotNull(), in_value).otherwise(in_header)
+        return F.when(is_structured, in_structured).otherwise(in_binary)
 
     is_event = F.lit(True)
     for name in REQUIRED:
@@ -106,11 +115,15 @@ def parse_row(packed: bytes) -> tuple[int, str, Row]:
             lines = block.split(b"\0")
             if len(lines) != int(count):
                 raise Rejected("a record header holds a NUL, or has no value")
-            lines = [line for line in lines if line]
             if NEEDS_CARE.search(block):
-                lines = [_careful(line) for line in lines]
+                lines = [_careful(line) for line in lines if line]
+            lines = [line for line in lines if line]
+            if not (block.startswith(b"content-type:") or b"\0content-type:" in block):
+                lines.append(NO_CONTENT_TYPE)
     except Rejected:
         return int(partition), "x", Row(offset, (), [], b"")
+    if OWN_ATTRIBUTES in block or kind == "s":  # the event came by way of another broker
+        lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
     lines.append(b"ce-knativekafkapartition:" + partition)
     lines.append(b"ce-knativekafkaoffset:" + offset_text)
     return int(partition), kind, Row(offset, _places(places), lines, data)
@@ -120,9 +133,11 @@ def _structured(block: bytes, data: bytes) -> tuple[list[bytes], bytes]:
     """A structured record in binary form: what subscribers get."""
     event = decode_record(data, [("content-type", STRUCTURED.encode())])
     headers, body = encode_binary(event)
-    traces = [line for line in block.split(b"\0") if line.startswith((b"traceparent:", b"tracestate:"))]
+    traces = [line for line in block.split(b"\0") if line.partition(b":")[0] in TRACES]
     lines = [name + b":" + value if value else name + b";" for name, value in headers]
-    return lines + [_careful(line) for line in traces], body
+    if event.content_type is None:
+        lines.append(NO_CONTENT_TYPE)
+    return lines + [line for line in map(_careful, traces) if line], body
 
 
 @lru_cache(maxsize=4096)
@@ -131,8 +146,15 @@ def _places(text: bytes) -> tuple[int, ...]:
 
 
 def _careful(line: bytes) -> bytes:
-    """A header line whose value needs encoding, or is empty, which libcurl wants written with a semicolon."""
+    """A header line whose value needs encoding, or is empty, which libcurl wants written with a semicolon.
+
+    A trace that cannot be a header is left out (an empty line): it is not worth an event.
+    """
     name, _, value = line.partition(b":")
+    if name in TRACES:
+        return b"" if NOT_PRINTABLE.search(value) or not value else line
+    if not HEADER_NAME.fullmatch(name):
+        raise Rejected("the key of a record header is no name of an attribute")
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:

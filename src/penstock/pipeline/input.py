@@ -20,7 +20,8 @@ from penstock.pipeline.handover import parse_row
 logger = logging.getLogger("penstock.worker")
 
 COMPLAINT_SECONDS = 10.0
-MOST_BATCHES = 64  # in one go, before answers get their turn
+MOST_ROWS = 64  # in one go, before answers get their turn; a batch is taken whole
+MOST_BYTES = 1024 * 1024
 
 
 class SparkRows:
@@ -43,12 +44,14 @@ class SparkRows:
     def read(self) -> list[Row]:
         """The rows that are there. Waits at most for the rest of a batch that has begun to arrive."""
         rows: list[Row] = []
-        for _ in range(MOST_BATCHES):
+        taken_bytes = 0
+        while taken_bytes < MOST_BYTES and len(rows) < MOST_ROWS:
             batch = next(self._batches, None)
             if batch is None:
                 self.is_over = True
                 self.is_ready = False
                 return rows
+            taken_bytes += batch.nbytes
             for scalar in batch.column(0):
                 if scalar.is_valid:  # a null is a filler
                     rows.append(self._row(scalar.as_py()))
@@ -64,9 +67,13 @@ class SparkRows:
             rows = self.read()
         return rows
 
-    def discard_rest(self) -> None:
+    def discard(self, seconds: float) -> None:
+        """Reads and drops what comes, until the input is over or the first batch after this time."""
+        until = time.monotonic() + seconds
         for _ in self._batches:
-            pass
+            if time.monotonic() > until:
+                return
+        self.is_over = True
 
     def _row(self, packed: bytes) -> Row:
         self.partition, kind, row = parse_row(packed)

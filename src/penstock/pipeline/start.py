@@ -31,9 +31,10 @@ def find_beginning(connection: KafkaConnection, topic: str, subscriptions: Seque
     if state is None:
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
-    latest = topics.latest_offsets(admin, topic, state.partitions)
     _obey_resets(connection, subscriptions, state.topic_id)
     known = ledger.read_ledger(connection)
+    latest = topics.latest_offsets(admin, topic, state.partitions)  # after the ledger, so that it cannot be behind it
+    _pull_back(connection, known, topic, state.topic_id, subscriptions, latest)
     offsets = {}
     for partition in range(state.partitions):
         wanted = lowest_position(known, state.topic_id, partition, subscriptions)
@@ -60,6 +61,12 @@ def _obey_resets(connection: KafkaConnection, subscriptions: Sequence[Subscripti
     groups = Groups(connection)
     try:
         for subscription, asked in group_image.resets(groups, subscriptions):
+            try:
+                # Without our mark: should we die before the lanes are moved, it is still a reset.
+                groups.commit(subscription.group, subscription.topic, asked, "reset")
+            except Misconfigured as error:
+                logger.error("%s; its offsets are not taken for a reset", error.message)
+                continue
             logger.warning("group %s was reset from outside to %s: obeyed", subscription.group, asked)
             _move_lanes(connection, subscription, topic_id, asked)
             groups.commit(subscription.group, subscription.topic, asked, group_image.MARK)
@@ -67,13 +74,40 @@ def _obey_resets(connection: KafkaConnection, subscriptions: Sequence[Subscripti
         groups.close()
 
 
+def _pull_back(
+    connection: KafkaConnection,
+    known: Ledger,
+    topic: str,
+    topic_id: str,
+    subscriptions: Sequence[Subscription],
+    latest: Mapping[int, int],
+) -> None:
+    """Lanes that stand beyond the end of the log: it lost records, or somebody set them there.
+
+    What comes next would get offsets that these lanes take for finished, so they go back to the end.
+    """
+    for subscription in subscriptions:
+        beyond = {}
+        for partition, end in latest.items():
+            entry = known.entry(LaneKey(subscription.uid, topic_id, partition))
+            if entry is not None and entry.record.position > end:
+                beyond[partition] = end
+                logger.error(
+                    "trigger %s/%s stands at offset %d of %s/%d, which ends at %d: it goes on from there",
+                    subscription.namespace, subscription.name, entry.record.position, topic, partition, end,
+                )  # fmt: skip
+        if beyond:
+            _move_lanes(connection, subscription, topic_id, beyond)
+
+
 def _move_lanes(
     connection: KafkaConnection, subscription: Subscription, topic_id: str, asked: Mapping[int, int]
 ) -> None:
     producer = connection.producer()
+    writer = ledger.LedgerWriter(producer)
     query = claims.next_query_number(producer, topic_id)
     for partition, offset in asked.items():
         generation = claims.claim(producer, topic_id, partition, query)
-        ledger.write(producer, LaneKey(subscription.uid, topic_id, partition), generation, LaneRecord(offset))
-        ledger.flush(producer, f"the reset of {subscription.group}")
+        writer.write(LaneKey(subscription.uid, topic_id, partition), generation, LaneRecord(offset))
+        writer.flush(f"the new position of {subscription.group}")
         claims.close(producer, topic_id, partition, generation)

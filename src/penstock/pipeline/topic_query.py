@@ -109,7 +109,8 @@ class TopicQuery:
         running = self._running
         if running is None or running.query.isActive:
             return
-        reason = _first_line(running.query)
+        error = running.query.exception()
+        reason = first_line(error) if error else "stopped from outside"
         logger.error("the query of %s ended: %s", self.topic, reason)
         self._end(running)
         self._running = None
@@ -122,17 +123,19 @@ class TopicQuery:
             free_slots += old.partitions
             self.stop()
             old = None
+        must_restart, self.must_restart = self.must_restart, False  # before: it may be set again meanwhile
         try:
             release_number = self._next_number() if old else 0
             new = self._start(free_slots)
         except Misconfigured as error:
+            self.must_restart = must_restart or self.must_restart
             self._failed(error.message, state="refused")
             return
         except Exception as error:  # Spark's own errors have many classes
-            self._failed(error.message if isinstance(error, PenstockError) else str(error).splitlines()[0])
+            self.must_restart = must_restart or self.must_restart
+            self._failed(error.message if isinstance(error, PenstockError) else first_line(error))
             return
         self._running = new
-        self.must_restart = False
         if old is not None:
             self._await_tasks(new)
             self._let_go(old, release_number)
@@ -206,8 +209,8 @@ class TopicQuery:
                 watch.has_unclosed(topic_id, partition, below) for partition in range(old.partitions)
             ):
                 watch.poll(0.02)
-        except PenstockError as error:
-            logger.warning("workers of %s were not asked to let go: %s", self.topic, error.message)
+        except (PenstockError, TimeoutError) as error:
+            logger.warning("workers of %s were not asked to let go: %s", self.topic, first_line(error))
         finally:
             watch.close()
 
@@ -215,7 +218,7 @@ class TopicQuery:
         try:
             running.query.stop()
         except Exception as error:  # a timeout of the stop; the workers are fenced whatever it says
-            logger.warning("stopping the query of %s: %s", self.topic, str(error).splitlines()[0])
+            logger.warning("stopping the query of %s: %s", self.topic, first_line(error))
         shutil.rmtree(running.checkpoint, ignore_errors=True)
 
     def _failed(self, reason: str, state: str = "failed") -> None:
@@ -238,6 +241,5 @@ class _NoJob:
 _NO_JOB = _NoJob()
 
 
-def _first_line(query: StreamingQuery) -> str:
-    error = query.exception()
-    return str(error).splitlines()[0] if error else "stopped from outside"
+def first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -33,6 +33,7 @@ PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous h
 LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long
 READ_SECONDS = 20.0
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
+OUTRANKED_SECONDS = 60.0  # far longer than a dispatcher takes to stop a query that it has replaced
 QUIET_LANES_SECONDS = 1.0  # how often lanes are written that only passed rows by
 
 
@@ -46,7 +47,7 @@ class Assignment:
     subscriptions_json: bytes
     limits: Limits
     query: int  # its number, from claims.next_query_number
-    predecessor_until: float | None = None  # epoch seconds: an older holder is surely dead after this
+    predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
     ends_with_input: bool = False  # batch mode: all must be finished before the task ends
 
     def subscriptions(self) -> list[Subscription]:
@@ -74,25 +75,31 @@ class Holding:
         self._is_lost = False  # somebody else has claimed the partition
         # A record of the ledger is never given up: while Kafka is away it waits here.
         self._producer = assignment.connection.producer(**{"message.timeout.ms": 0})
+        self._ledger = ledger.LedgerWriter(self._producer)
         self._watch = claims.Watch(assignment.connection)
         self._generation = self._take_over()
         self._keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         self._deliveries = Deliveries(self._lanes(), assignment.limits, self._tick)
         self._write_lanes(everything=True)
-        ledger.flush(self._producer, f"the take-over of {assignment.topic}/{partition}")
+        self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
         self._erase_older()
         self._watch.leave_ledger()
 
     def serve(self, first: list[Row], source: SparkRows) -> None:
         """Delivers until the input ends or somebody else takes over; leaves nothing behind."""
         try:
+            self._notice_loss()  # while we waited for the predecessor, a successor may have come
             self._deliveries.take(first)
             self._deliveries.run(source, _patience_seconds(self._assignment))
         finally:
             self._close()
         if self._is_lost:
-            source.discard_rest()  # Spark ends the task when the dispatcher stops the query
-        elif self._deliveries.unfinished_rows:
+            # The dispatcher stops this query soon. If it does not, the claim was not its own.
+            source.discard(OUTRANKED_SECONDS)
+            if source.is_over:
+                return
+            raise RuntimeError("another dispatcher has taken the partition; is there a second one on this Kafka?")
+        if self._deliveries.unfinished_rows:
             # The next batch would begin behind what is unfinished; only a new query goes back to it.
             raise RuntimeError("unfinished at the end of the batch: to be started again from the ledger")
 
@@ -100,9 +107,14 @@ class Holding:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
         self._write_lanes(everything=False)
         self._producer.poll(0)
+        if self._ledger.failure is not None:
+            raise RuntimeError(f"the ledger cannot be written: {self._ledger.failure}")
         if last_round_seconds > STOPPED_SECONDS:
             self._watch.read_to_end(READ_SECONDS)  # much may have happened meanwhile
         self._watch.poll(0)
+        self._notice_loss()
+
+    def _notice_loss(self) -> None:
         if self._watch.holder(self._assignment.topic_id, self._partition) != self._generation:
             self._is_lost = True
             self._deliveries.let_go(LET_GO_SECONDS)
@@ -111,7 +123,7 @@ class Holding:
         """The lanes' last records first, then the word that lets a successor begin."""
         self._write_lanes(everything=True)
         try:
-            ledger.flush(self._producer, f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
+            self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
             claims.close(self._producer, self._assignment.topic_id, self._partition, self._generation)
         except Unavailable as error:
             logger.warning("%s; a successor repeats what was in flight", error.message)
@@ -157,12 +169,12 @@ class Holding:
             if lane.is_dirty or everything or lane.progress.position != before:
                 lane.is_dirty = False
                 record = LaneRecord(lane.progress.position, lane.progress.beyond())
-                ledger.write(self._producer, key, self._generation, record)
+                self._ledger.write(key, self._generation, record)
 
     def _erase_older(self) -> None:
         for key in self._keys:
             older = [g for g in self._watch.ledger.generations(key) if g < self._generation]
-            ledger.erase(self._producer, key, older)
+            self._ledger.erase(key, older)
 
 
 def _patience_seconds(assignment: Assignment) -> float:

@@ -13,6 +13,7 @@ never with a wrong one.
 """
 
 import logging
+import re
 from collections.abc import Callable
 
 from penstock.contract.model import Route
@@ -33,6 +34,7 @@ logger = logging.getLogger("penstock.receiver")
 Reply = Callable[[Answer], None]
 
 TRACES = tuple((name.encode(), name) for name in TRACE_HEADERS)
+PRINTABLE = re.compile(rb"[\x20-\x7e]+\Z")
 
 HEALTH = (b"/healthz", b"/readyz")
 IDENTITY = b"identity"
@@ -87,7 +89,7 @@ class Ingress:
         self._send(route, events, request, reply)
 
     def _send(self, route: Route, events: list[Event], request: Request, reply: Reply) -> None:
-        traces = [(name, value) for raw, name in TRACES if (value := request.header(raw))]
+        traces = [(name, value) for raw, name in TRACES if (value := request.header(raw)) and PRINTABLE.match(value)]
         records = [encode_record(event, route.content_mode, traces) for event in events]
         number = len(records)
         self._inflight.events += number

@@ -21,7 +21,7 @@ from penstock import child
 from penstock.errors import Misconfigured
 
 FORMAT = 1
-OURS_BEFORE_THE_MARK = frozenset({"logs", "run"})  # may be there before the first start has marked the directory
+OURS_BEFORE_THE_MARK = frozenset({"logs", "run", "scratch"})  # may be there before a first start
 LEFTOVER_PATIENCE_SECONDS = 5.0
 
 

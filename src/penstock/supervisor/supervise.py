@@ -7,6 +7,7 @@
 Comes in: parts. Goes out: events, for whoever shows them, and ``run/up.json``. Called by ``penstock up``.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -125,7 +126,9 @@ class Supervisor:
         now = time.monotonic()
         pauses = [LOOK_EVERY_SECONDS]
         pauses += [PROBE_EVERY_SECONDS for running in self.parts if running.state == "starting"]
-        pauses += [running.next_start - now for running in self.parts if running.state == "waiting"]
+        reach = self._rank_in_reach()  # parts of later ranks wait for others, not for a time
+        waiting = [each for each in self.parts if each.state == "waiting" and each.part.start_rank <= reach]
+        pauses += [running.next_start - now for running in waiting]
         select.select([self._wake_read], [], [], max(0.0, min(pauses)))
         try:
             while os.read(self._wake_read, 512):
@@ -133,7 +136,8 @@ class Supervisor:
         except BlockingIOError:
             pass
         for running in self.parts:
-            logs.keep_bounded(running.part.command.output)
+            with contextlib.suppress(OSError):  # a full disk is the parts' trouble, not the end of watching them
+                logs.keep_bounded(running.part.command.output)
 
     def _end_all(self) -> None:
         for rank in sorted({running.part.stop_rank for running in self.parts}):
@@ -170,7 +174,8 @@ class Supervisor:
             }
             for running in self.parts
         }
-        self._directory.write_state({**self._about, "parts": parts})
+        with contextlib.suppress(OSError):  # the disk is full: `status` shows what was, and all goes on
+            self._directory.write_state({**self._about, "parts": parts})
 
     def _take_signals(self) -> dict[signal.Signals, Any]:
         """Signals wake the loop through a pipe; the handlers only count."""

@@ -1,0 +1,33 @@
+"""The public image of the ledger: shown in groups, and watched for what others set there."""
+
+import uuid
+
+from tests.waiting import until
+
+from penstock.contract.model import LEDGER_TOPIC, Subscription
+from penstock.kafka import ledger, topics
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.group_image import MARK, GroupImages
+from penstock.kafka.groups import Committed, Groups
+
+
+def test_a_position_is_shown_and_a_reset_of_an_idle_trigger_is_noticed(kafka: KafkaConnection) -> None:
+    """Kept promise: any Kafka tool shows the progress, and can set it, also while nothing happens."""
+    name = f"image-{uuid.uuid4()}"
+    core = topics.TopicSpec(LEDGER_TOPIC, config=topics.COMPACTED)
+    topics.create_missing(kafka.admin(), [topics.TopicSpec(name), core])
+    shown = Subscription(name, "Trigger", "default", name, name, f"group-of-{name}", "http://localhost/")
+    ledger.write_start_positions(kafka, name, name, "topic-id", {0: 4})
+    resets: list[Subscription] = []
+    images, groups = GroupImages(kafka, resets.append), Groups(kafka)
+    images.start()
+    try:
+        images.show({(name, "topic-id"): shown})
+        until(lambda: groups.offsets([shown.group])[shown.group] == {(name, 0): Committed(4, MARK)}, "the image")
+        assert resets == []
+        groups.commit(shown.group, name, {0: 1}, "")
+        until(lambda: resets, "the reset is noticed")
+        assert resets[0] == shown
+    finally:
+        images.stop()
+        groups.close()

@@ -1,0 +1,80 @@
+"""Where a query begins, on a real Kafka: never beyond the end of the log, never ignoring a reset."""
+
+import uuid
+
+import pytest
+from confluent_kafka import Consumer
+
+from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC, Subscription
+from penstock.kafka import ledger, topics
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.group_image import MARK
+from penstock.kafka.groups import Groups
+from penstock.kafka.ledger import LaneKey, LaneRecord
+from penstock.pipeline.start import find_beginning
+
+
+@pytest.fixture
+def subscription(kafka: KafkaConnection) -> Subscription:
+    """A subscription to a topic of one partition with ten records, standing at offset 4."""
+    name = f"start-{uuid.uuid4()}"
+    core = [topics.TopicSpec(topic, config=topics.COMPACTED) for topic in (LEDGER_TOPIC, CLAIMS_TOPIC)]
+    topics.create_missing(kafka.admin(), [topics.TopicSpec(name), *core])
+    producer = kafka.producer()
+    for n in range(10):
+        producer.produce(name, str(n), partition=0)
+    producer.flush(10)
+    made = Subscription(name, "Trigger", "default", name, name, f"group-of-{name}", "http://localhost/")
+    ledger.write_start_positions(kafka, made.uid, name, topic_id(kafka, made), {0: 4})
+    return made
+
+
+def topic_id(kafka: KafkaConnection, subscription: Subscription) -> str:
+    return topics.describe(kafka.admin(), [subscription.topic])[subscription.topic].topic_id
+
+
+def position(kafka: KafkaConnection, subscription: Subscription) -> int:
+    entry = ledger.read_ledger(kafka).entry(LaneKey(subscription.uid, topic_id(kafka, subscription), 0))
+    assert entry is not None
+    return entry.record.position
+
+
+def test_it_begins_where_the_ledger_says(kafka: KafkaConnection, subscription: Subscription) -> None:
+    assert find_beginning(kafka, subscription.topic, [subscription]).offsets == {0: 4}
+
+
+def test_a_lane_beyond_the_end_of_the_log_comes_back(kafka: KafkaConnection, subscription: Subscription) -> None:
+    """Kept promise: after Kafka lost records, what is acknowledged from then on is delivered."""
+    writer = ledger.LedgerWriter(kafka.producer())
+    writer.write(LaneKey(subscription.uid, topic_id(kafka, subscription), 0), 1, LaneRecord(1000, ((1001, 1005),)))
+    writer.flush("a test")
+    assert find_beginning(kafka, subscription.topic, [subscription]).offsets == {0: 10}
+    assert position(kafka, subscription) == 10
+
+
+def test_a_reset_from_outside_is_obeyed_once(kafka: KafkaConnection, subscription: Subscription) -> None:
+    """Kept promise: offsets set with any Kafka tool move the trigger, and our own commits do not."""
+    groups = Groups(kafka)
+    groups.commit(subscription.group, subscription.topic, {0: 2}, "")
+    assert find_beginning(kafka, subscription.topic, [subscription]).offsets == {0: 2}
+    assert position(kafka, subscription) == 2
+    assert groups.offsets([subscription.group])[subscription.group][subscription.topic, 0] == (2, MARK)
+    groups.commit(subscription.group, subscription.topic, {0: 9}, MARK)
+    assert find_beginning(kafka, subscription.topic, [subscription]).offsets == {0: 2}
+    groups.close()
+
+
+def test_a_consumer_in_the_group_of_a_trigger_stops_nothing(
+    kafka: KafkaConnection, subscription: Subscription
+) -> None:
+    """Kept promise: somebody else's commits in our group are refused, and the trigger goes on from the ledger."""
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": subscription.group}
+    member = Consumer({**config, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    member.subscribe([subscription.topic])
+    try:
+        message = member.poll(30.0)
+        assert message is not None
+        member.commit(message, asynchronous=False)
+        assert find_beginning(kafka, subscription.topic, [subscription]).offsets == {0: 4}
+    finally:
+        member.close()

@@ -1,4 +1,4 @@
-# Works with nothing but Python 3.11 or later and make. `make` alone lists the targets.
+# Works with nothing but Python 3.11 to 3.13 and make. `make` alone lists the targets.
 
 UV_VERSION := 0.13.7
 VENV := .venv

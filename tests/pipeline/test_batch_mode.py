@@ -16,7 +16,6 @@ from penstock.contract.model import (
     REPORT_TOPIC,
     Agreement,
     Subscription,
-    contract_key,
     encode,
 )
 from penstock.event.kafka import encode_record
@@ -53,7 +52,7 @@ def test_batch_mode_delivers_everything_once(
     put(
         producer,
         CONTRACT_TOPIC,
-        contract_key("Trigger", "default", topic),
+        f"Trigger/default/{topic}",
         encode(Agreement(uid, 1, (), (subscription,))),
     )
     for number in range(2000):
@@ -65,5 +64,5 @@ def test_batch_mode_delivers_everything_once(
             subscriber.wait_for(500, "/b", 90)  # the rest comes in a later micro-batch
     producer.flush(10)
     subscriber.wait_for(2000, "/b", 60)
-    put(producer, CONTRACT_TOPIC, contract_key("Trigger", "default", topic), None)
+    put(producer, CONTRACT_TOPIC, f"Trigger/default/{topic}", None)
     assert sorted(int(each.headers["ce-id"]) for each in subscriber.at("/b")) == list(range(2000))

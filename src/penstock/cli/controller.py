@@ -28,13 +28,9 @@ def controller(  # noqa: PLR0913 - one option per setting that people change
 
 
 def _run(flags: dict[str, Any]) -> None:
-    import logging
-
     from penstock.control.serve import run
     from penstock.control.settings import ControllerSettings
     from penstock.settings import load
 
     settings = load(ControllerSettings, flags)
-    if not logging.getLogger().handlers:
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     run(settings, flags)

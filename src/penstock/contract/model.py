@@ -59,8 +59,13 @@ class Agreement(msgspec.Struct, frozen=True, omit_defaults=True):
     subscriptions: tuple[Subscription, ...] = ()
 
 
+# Keys of the report topic.
+HEARTBEAT = "dispatcher"
+QUERY = "query/"  # the topic follows, the value is a QueryReport
+
+
 class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the dispatcher says about the query of one topic: key ``query/TOPIC`` of the report topic."""
+    """What the dispatcher says about the query of one topic."""
 
     topic: str
     state: Literal["starting", "running", "refused", "failed"]
@@ -68,11 +73,6 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     subscriptions: tuple[str, ...] = ()  # uids it serves
     mode: Literal["live", "batch"] = "live"
     since: float = 0.0  # seconds since the epoch
-    dispatcher: str = ""
-
-
-def contract_key(kind: str, namespace: str, name: str) -> str:
-    return f"{kind}/{namespace}/{name}"
 
 
 _encoder = msgspec.json.Encoder()

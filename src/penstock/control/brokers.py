@@ -1,4 +1,4 @@
-"""What a Broker means: a topic, a route, and a status. Functions of values; ``reconcile.py`` acts on them."""
+"""What a Broker means: a topic, a route, and a status. Functions of values; ``broker_steps.py`` acts on them."""
 
 from dataclasses import dataclass
 from datetime import datetime

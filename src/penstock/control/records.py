@@ -51,6 +51,3 @@ class Records:
         with contextlib.suppress(Exception):
             producer.list_topics(self.topic, timeout=5.0)
         return producer
-
-    def close(self) -> None:
-        self._producer = None

@@ -1,7 +1,6 @@
 """What the dispatcher says about itself, read from the report topic.
 
-Keys: ``dispatcher`` (its heartbeat) and ``query/TOPIC`` (a QueryReport each). Used by the reconciling of triggers
-and by the status page.
+Used by the reconciling of triggers and by the status page.
 """
 
 import json
@@ -10,12 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.contract.model import REPORT_TOPIC, QueryReport, decode_report
+from penstock.contract.model import HEARTBEAT, QUERY, REPORT_TOPIC, QueryReport, decode_report
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table
-
-HEARTBEAT = "dispatcher"
-QUERY = "query/"
 
 
 @dataclass(frozen=True)

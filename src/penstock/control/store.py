@@ -77,9 +77,6 @@ class KafkaStore:
         with self._lock:
             self._take(self._records.load())
 
-    def close(self) -> None:
-        self._records.close()
-
     def get(self, kind: str, namespace: str, name: str) -> Resource | None:
         return self._objects.get(f"{kind}/{namespace}/{name}")
 

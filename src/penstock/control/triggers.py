@@ -1,6 +1,6 @@
 """What a Trigger means: a start, a subscription in the contract, and a status. Functions of values.
 
-The order in which ``reconcile.py`` makes it true matters, since it may be killed between any two steps:
+The order in which ``trigger_steps.py`` makes it true matters, since it may be killed between any two steps:
 
     1. the start positions are decided once and stored in the trigger's status
     2. the ledger gets them (lanes that have a record keep it)

@@ -29,10 +29,6 @@ class Progress:
         """Every offset below is finished."""
         return next(iter(self._open)) if self._open else self._next
 
-    @property
-    def open_count(self) -> int:
-        return len(self._open)
-
     def is_done(self, offset: int) -> bool:
         """Whether this offset needs nothing: seen here already, or finished by a predecessor."""
         if offset < self._next:

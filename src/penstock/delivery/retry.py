@@ -1,4 +1,4 @@
-"""What an answer means and when to try again. Pure: the clock and the dice are passed in."""
+"""What an answer means and when to try again. Pure but for the dice of the jitter."""
 
 import random
 from enum import Enum

@@ -26,7 +26,7 @@ class OncePerWhile(logging.Filter):
         self._next_at = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if "failed: Connection refused" not in record.getMessage():
+        if not record.getMessage().startswith("FAIL "):
             return True
         if record.created < self._next_at:
             return False

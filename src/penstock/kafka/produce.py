@@ -55,7 +55,7 @@ class _Ticket:
         self._finished = finished
 
     def report(self, error: KafkaError | None, _message: Any) -> None:
-        """Called by librdkafka's poll for each record, on the poll thread."""
+        """Called for each record: by librdkafka's poll, or at once for what it did not take."""
         with _counting:
             if error is not None:
                 self.error = error

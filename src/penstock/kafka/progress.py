@@ -1,6 +1,6 @@
 """How the rooms below the command line tell that something takes its time.
 
-The command line shows it as bars on a terminal and as plain lines elsewhere (``cli/progress.py``).
+The command line shows it as bars on a terminal and as plain lines elsewhere (``cli/screen.py``).
 """
 
 from contextlib import AbstractContextManager, nullcontext

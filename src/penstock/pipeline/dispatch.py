@@ -13,7 +13,15 @@ import threading
 import time
 from pathlib import Path
 
-from penstock.contract.model import CONTRACT_TOPIC, REPORT_TOPIC, Subscription, decode_agreement, encode
+from penstock.contract.model import (
+    CONTRACT_TOPIC,
+    HEARTBEAT,
+    QUERY,
+    REPORT_TOPIC,
+    Subscription,
+    decode_agreement,
+    encode,
+)
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
@@ -36,14 +44,14 @@ PARTITIONS_SECONDS = 10.0
 def run(settings: DispatcherSettings) -> None:
     """Until SIGTERM or Ctrl-C; then every worker finishes what it has in flight."""
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    _end_on_signals(stopping)
     started_at = time.time()
     scratch = Path(settings.data_dir, "scratch")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True, exist_ok=True)
     connection = KafkaConnection(settings.bootstrap_servers, client_id="penstock-dispatcher")
     session = start_session(settings, spark_connector_jars(), java_home())
+    _end_on_signals(stopping)  # again: PySpark takes Ctrl-C for itself
     dispatcher = Dispatcher(Environment(session, settings, connection, connection.lasting_producer(), started_at))
     try:
         dispatcher.start(stopping)
@@ -58,8 +66,13 @@ def run(settings: DispatcherSettings) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _end_on_signals(stopping: threading.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+
+
 class Dispatcher:
-    """All queries, and what is told about them. Everything but the contract's thread runs in ``advance``."""
+    """All queries, and what is told about them. Runs in ``advance``; other threads only leave notes."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -175,7 +188,7 @@ class Dispatcher:
 
     def _tell(self) -> None:
         """Tells about queries when they change."""
-        reports = {f"query/{query.topic}": encode(query.report) for query in self._queries.values()}
+        reports = {QUERY + query.topic: encode(query.report) for query in self._queries.values()}
         gone = dict.fromkeys(self._reported.keys() - reports.keys())
         for key, value in {**reports, **gone}.items():
             if self._reported.get(key) != value or value is None:
@@ -191,7 +204,7 @@ class Dispatcher:
             alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
             alive |= {"time": time.time(), "queries": len(self._queries), "mode": self._settings.mode}
             try:
-                put(producer, REPORT_TOPIC, "dispatcher", json.dumps(alive).encode())
+                put(producer, REPORT_TOPIC, HEARTBEAT, json.dumps(alive).encode())
                 self._has_beaten.set()
             except PenstockError as error:
                 logger.warning("no sign of life: %s", error.message)

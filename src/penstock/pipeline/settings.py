@@ -11,7 +11,6 @@ class DispatcherSettings:
     bootstrap_servers: str = setting("127.0.0.1:9092", "Kafka brokers, host:port, separated by commas")
     host: str = setting("127.0.0.1", "address that Spark's own ports listen on")
     data_dir: str = setting(".penstock", "where scratch files and the ready mark go")
-    cache_dir: str | None = setting(None, "where fetched jars are kept (default: the user's cache folder)")
     master: str = setting("local[*]", "Spark master; local[*] gets as many slots as the partitions need")
     mode: Literal["live", "batch"] = setting("live", "live: milliseconds; batch: micro-batches, throughput first")
     live_batch_minutes: int = setting(60, "length of a real-time batch; nothing flows for half a second between two")

@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import socket
-import time
 
 import uvloop
 
@@ -30,29 +29,11 @@ logger = logging.getLogger("penstock.receiver")
 BACKLOG = 1024
 SWEEP_SECONDS = 0.5
 QUIET_SECONDS = 0.3  # an idle connection may have a request on its way when the end begins
-CONNECT_ERROR_SECONDS = 10.0
 ENDING = (signal.SIGTERM, signal.SIGINT)
-
-
-class FewConnectErrors(logging.Filter):
-    """While Kafka is away its clients log every attempt to connect, forty a second: one in ten seconds is enough."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._next = 0.0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not record.getMessage().startswith("FAIL "):
-            return True
-        due = time.monotonic() >= self._next
-        if due:
-            self._next = time.monotonic() + CONNECT_ERROR_SECONDS
-        return due
 
 
 def run(settings: ReceiverSettings) -> None:
     """Serves until SIGTERM or SIGINT; returns when everything accepted is answered."""
-    logging.getLogger("penstock.kafka").addFilter(FewConnectErrors())
     require_free(settings.host, settings.ingress_port, "--ingress-port")
     if settings.receiver_processes > 1:
         _run_several(settings)

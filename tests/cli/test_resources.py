@@ -66,6 +66,15 @@ def test_json_and_yaml_have_the_shape_of_kubernetes(penstock: Run) -> None:
     assert json.loads(penstock("describe", "trigger/audit", "-o", "json"))["resource"]["kind"] == "Trigger"
 
 
+def test_wait_and_delete_speak_json_lines(penstock: Run) -> None:
+    penstock("apply", "-f", "-", stdin=BROKER)
+    waited = penstock("wait", "broker/orders", "-o", "json")
+    gone = penstock("delete", "broker/orders", "-o", "json")
+    common = {"kind": "Broker", "namespace": "default", "name": "orders"}
+    assert json.loads(waited) == {**common, "result": "condition met"}
+    assert json.loads(gone) == {**common, "result": "deleted"}
+
+
 def test_all_problems_of_a_resource_in_one_go(controller: Bench) -> None:
     wrong = TRIGGER.replace("broker: orders", "brokr: orders").replace("uri:", "url:")
     done = controller.run("apply", "-f", "-", stdin=wrong)

@@ -1,5 +1,6 @@
 """apply, get, describe, delete and wait: resources as kubectl's users know them."""
 
+import json
 import time
 from typing import Annotated, Any
 
@@ -169,6 +170,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
         bool, typer.Option("--ignore-not-found", help="What is gone already is fine.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is really gone.")] = True,
+    output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
     """Deletes resources. A broker's topic goes with it, and so do the events that are still in it.
@@ -186,6 +188,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
         raise typer.BadParameter("give either KIND NAME or -f FILE")
     if everything and (name or "/" in (kind or "")):
         raise typer.BadParameter("--all deletes everything of a kind: give it without a name")
+    options.checked(output, "json", "table")
     client = Client(server)
     if filename is not None:
         doomed = _targets_in(filename, namespace)
@@ -204,9 +207,18 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
             return
         if wait:
             _until_gone(client, target, where)
-        show(f"{target.shown} deleted")
+        _told(output, target, where, "deleted")
 
     _each(doomed, delete_one, lambda item: item[0].shown)
+
+
+def _told(output: str, target: Any, namespace: str, result: str) -> None:
+    """One line for one resource: for people, or JSON for machines."""
+    if output == "json":
+        what = {"kind": target.kind.name, "namespace": namespace, "name": target.name, "result": result}
+        show(json.dumps(what, ensure_ascii=False))
+    else:
+        show(f"{target.shown} {result}")
 
 
 def _all_of(client: Any, word: str, namespace: str) -> list[Any]:
@@ -262,6 +274,7 @@ def wait(
     for_: Annotated[str, typer.Option("--for", help="condition=TYPE[=STATUS], or delete.")] = "condition=Ready",
     timeout: Annotated[str, typer.Option(help="How long at most: 60s, 2m, 500ms.")] = "60s",
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
     """Waits until a condition holds.
@@ -278,6 +291,7 @@ def wait(
     from penstock.cli.client import Client
     from penstock.cli.targets import named
 
+    options.checked(output, "json", "table")
     asked = waiting.asked(for_)
     deadline = time.monotonic() + options.seconds(timeout)
     client = Client(server)
@@ -287,4 +301,4 @@ def wait(
             say(f"error: {each.shown} did not come to {asked.shown} within {timeout}\n{reason}")
             say(f"hint: penstock describe {each.kind.name.lower()} {each.name} -n {namespace}")
             raise typer.Exit(TIMED_OUT)
-        show(f"{each.shown} {asked.done}")
+        _told(output, each, namespace, asked.done)

@@ -22,6 +22,7 @@ logger = logging.getLogger("penstock.kafka")
 MARK = "penstock"
 INTERVAL_SECONDS = 0.8
 RESETS_SECONDS = 3.0
+POLL_SECONDS = 0.4
 AGAIN_SECONDS = 6 * 3600.0  # quiet groups are committed again long before a broker forgets them
 
 
@@ -77,7 +78,7 @@ class GroupImages:
             again = time.monotonic() + AGAIN_SECONDS
             while True:
                 is_last = self._stopping.is_set()
-                for message in consumer.consume(2000, 0.2):
+                for message in consumer.consume(2000, POLL_SECONDS):
                     if message.error() is None:
                         self._moved.add(self._ledger.take(message.key(), message.value()))
                 began = time.monotonic()

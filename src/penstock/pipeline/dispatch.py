@@ -36,7 +36,7 @@ from penstock.pipeline.topic_query import Environment, TopicQuery
 
 logger = logging.getLogger("penstock.dispatcher")
 
-LOOP_SECONDS = 0.1
+LOOP_SECONDS = 0.5  # how often queries are looked at; a change of the contract is noticed at once
 BEAT_SECONDS = 2.0
 PARTITIONS_SECONDS = 10.0
 
@@ -58,8 +58,9 @@ def run(settings: DispatcherSettings) -> None:
         with ready_mark(Path(settings.data_dir)):
             if not dispatcher.is_wanted:
                 warm_up(session)
-            while not stopping.wait(LOOP_SECONDS):
+            while not stopping.is_set():
                 dispatcher.advance()
+                dispatcher.rest()
     finally:
         dispatcher.stop()
         session.stop()
@@ -88,6 +89,8 @@ class Dispatcher:
         self._admin = self._connection.admin()
         self._reported: dict[str, bytes | None] = {}
         self._is_stopped = threading.Event()
+        self._is_awake = threading.Event()
+        self._slots = slots(environment.session)
         self._has_beaten = threading.Event()
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
 
@@ -108,6 +111,13 @@ class Dispatcher:
     def is_wanted(self) -> bool:
         """Whether anybody subscribes to anything."""
         return any(self._contract.values())
+
+    def rest(self) -> None:
+        """Until there is something to do, or it is time to look."""
+        self._is_awake.wait(LOOP_SECONDS)
+        self._is_awake.clear()
+        if self._changed_at is not None:  # it settles first: several changes often come together
+            time.sleep(max(0.0, self._changed_at + self._settings.take_over_seconds - time.monotonic()))
 
     def advance(self) -> None:
         """One round: take changes that have settled, move every query on, tell about it."""
@@ -143,6 +153,7 @@ class Dispatcher:
         else:
             self._contract[key] = decode_agreement(value).subscriptions
         self._changed_at = time.monotonic()
+        self._is_awake.set()
 
     def _on_reset(self, subscription: Subscription) -> None:
         query = self._queries.get(subscription.topic)
@@ -160,7 +171,7 @@ class Dispatcher:
             query.wanted = tuple(sorted(wanted.get(topic, []), key=lambda each: each.uid))
 
     def _free_slots(self) -> int:
-        return slots(self._environment.session) - sum(query.partitions for query in self._queries.values())
+        return self._slots - sum(query.partitions for query in self._queries.values())
 
     def _images_follow(self) -> None:
         shown = {

@@ -12,7 +12,7 @@ class Profile:
     settle_seconds: float = 30.0  # a virtual machine goes on compiling for a while after its last work
     idle_seconds: float = 15.0
     burst_events: int = 40_000
-    warm_seconds: float = 60.0  # a minute at the rate of the run, until the compilers are done
+    warm_seconds: float = 90.0  # until the compilers of both virtual machines are done
     steady_seconds: float = 15.0
     baseline_seconds: float = 8.0
     full_seconds: float = 12.0

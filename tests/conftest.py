@@ -1,4 +1,4 @@
-"""What all tests share: one real Kafka, one whole system, and subscribers. Each is started when first asked for."""
+"""What all tests share: one Kafka, one Spark, one whole system, and subscribers, each started when asked for."""
 
 import json
 import os
@@ -7,15 +7,20 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.kafka import fetch
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.embedded import EmbeddedKafka
+from penstock.kafka.java import java_home
 from penstock.kafka.server_files import ClusterSpec
 from penstock.ports import free_port
 from tests.sink import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
 
@@ -87,3 +92,16 @@ def sink() -> Iterator[Callable[[], Sink]]:
     yield make
     for each in made:
         each.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """A Spark session in the tests' own process, for what can be asked of a batch instead of a running stream."""
+    from penstock.pipeline.session import start_session
+    from penstock.pipeline.settings import DispatcherSettings
+
+    fetch.fetch_missing()
+    settings = DispatcherSettings(data_dir=str(tmp_path_factory.mktemp("spark")), master="local[2]")
+    session = start_session(settings, fetch.spark_connector_jars(), java_home())
+    yield session
+    session.stop()

@@ -33,6 +33,7 @@ COMMANDS = (
     Entry("delete", "resources:delete", "Delete resources.", RESOURCES),
     Entry("wait", "resources:wait", "Wait until a resource is in a condition.", RESOURCES),
     Entry("send", "send:send", "Send events to a broker or a URL.", EVENTS),
+    Entry("cesql", "cesql:cesql", "Try a CESQL expression on an event.", EVENTS),
     Entry("receiver", "receiver:receiver", "HTTP to Kafka.", PARTS),
     Entry("dispatcher", "dispatcher:dispatcher", "Kafka to subscribers, with Spark.", PARTS),
     Entry("controller", "controller:controller", "Resources, statuses and the admin API.", PARTS),

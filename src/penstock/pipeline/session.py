@@ -31,6 +31,7 @@ SAFE = {
     "spark.task.maxFailures": "1",  # a retried task would begin at the batch's first offset: we restart instead
     "spark.speculation": "false",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a record with a doubled header must not stop the stream
+    "spark.sql.variable.substitute": "false",  # ${…} in a filter is text, nothing else
     "spark.sql.streaming.stopTimeout": "10000",
     "spark.sql.streaming.metricsEnabled": "false",
 }

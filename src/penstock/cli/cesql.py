@@ -1,0 +1,111 @@
+"""``penstock cesql``: what a CESQL expression makes of an event, evaluated by Spark as a filter would be."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.output import show
+
+if TYPE_CHECKING:
+    from penstock.pipeline.evaluate import Answered, Asked
+
+SOME_EVENT = {"specversion": "1.0", "id": "1", "source": "/cesql", "type": "cesql"}
+
+
+def cesql(
+    expression: Annotated[str | None, typer.Argument(help="The expression.", show_default=False)] = None,
+    event: Annotated[
+        str | None, typer.Option("--event", help="The event as JSON, - for stdin.", metavar="FILE")
+    ] = None,
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help='Lines {"expression": …, "event": {…}} from stdin, an answer for each.')
+    ] = False,
+) -> None:
+    """Evaluates a CESQL expression and prints its value and its error as JSON.
+
+    \b
+    penstock cesql "LENGTH(type) > 3"
+    penstock cesql "subject LIKE 'order-%'" --event order.json
+    penstock cesql --stdin < questions.jsonl
+
+    Without an event, one is taken that has only the required attributes. Exits with 1 when the expression cannot
+    be read.
+    """
+    from penstock.filter.cesql_syntax import Unreadable, parse
+    from penstock.pipeline.evaluate import Answered, Asked
+
+    if stdin == (expression is not None):
+        raise typer.BadParameter("give either an EXPRESSION or --stdin")
+    if stdin:
+        for answered in _answers(list(_questions(sys.stdin))):
+            show(_line(answered))
+        return
+    assert expression is not None
+    asked = Asked(expression, _event(event))
+    try:
+        parse(expression)  # what cannot be read is said at once, without Spark
+    except Unreadable as error:
+        show(_line(Answered(False, "parse")))
+        raise error from None
+    (answered,) = _answers([asked])
+    show(_line(answered))
+
+
+def _answers(asked: "list[Asked]") -> "list[Answered]":
+    from penstock.kafka import fetch
+    from penstock.kafka.java import java_home
+    from penstock.pipeline.evaluate import evaluate
+    from penstock.pipeline.session import start_session
+    from penstock.pipeline.settings import DispatcherSettings
+
+    if not asked:
+        return []
+    fetch.fetch_missing()
+    with tempfile.TemporaryDirectory(prefix="penstock-cesql-") as folder:
+        session = start_session(DispatcherSettings(data_dir=folder, master="local[1]"), [], java_home())
+        try:
+            return evaluate(session, asked)
+        finally:
+            session.stop()
+
+
+def _questions(lines: Iterable[str]) -> "Iterator[Asked]":
+    from penstock.errors import Rejected
+    from penstock.pipeline.evaluate import Asked
+
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            asked = json.loads(line)
+            expression, event = asked["expression"], asked.get("event") or SOME_EVENT
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Rejected(
+                f"line {number} of stdin is no question\n{error}", hint='{"expression": "id = \'1\'", "event": {}}'
+            ) from None
+        if not isinstance(expression, str) or not isinstance(event, Mapping):
+            raise Rejected(f"line {number} of stdin: the expression must be text and the event an object")
+        yield Asked(expression, event)
+
+
+def _event(path: str | None) -> Mapping[str, Any]:
+    from penstock.errors import Rejected
+
+    if path is None:
+        return SOME_EVENT
+    try:
+        event = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise Rejected(f"{path} cannot be read as an event\n{error}") from None
+    if not isinstance(event, Mapping):
+        raise Rejected(f"{path} holds no event: an object is expected")
+    return event
+
+
+def _line(answered: "Answered") -> str:
+    return json.dumps({"result": answered.result, "error": answered.error}, ensure_ascii=False)

@@ -2,6 +2,7 @@
 
 import uuid
 
+from confluent_kafka import Consumer
 from tests.waiting import until
 
 from penstock.contract.model import LEDGER_TOPIC, Subscription
@@ -9,6 +10,36 @@ from penstock.kafka import ledger, topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.group_image import MARK, GroupImages
 from penstock.kafka.groups import Committed, Groups
+
+
+def test_a_consumer_in_the_group_of_a_trigger_is_no_reset(kafka: KafkaConnection) -> None:
+    """Kept promise: whoever consumes with a trigger's group does not make its query start over and over."""
+    name = f"joined-{uuid.uuid4()}"
+    core = topics.TopicSpec(LEDGER_TOPIC, config=topics.COMPACTED)
+    topics.create_missing(kafka.admin(), [topics.TopicSpec(name), core])
+    producer = kafka.producer()
+    producer.produce(name, "x", partition=0)
+    producer.flush(10)
+    shown = Subscription(name, "Trigger", "default", name, name, f"group-of-{name}", "http://localhost/")
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": shown.group, "auto.offset.reset": "earliest"}
+    member = Consumer({**config, "enable.auto.commit": False})
+    member.subscribe([name])
+    resets: list[Subscription] = []
+    images, groups = GroupImages(kafka, resets.append), Groups(kafka)
+    images.start()
+    try:
+        message = member.poll(30.0)
+        assert message is not None
+        member.commit(message, asynchronous=False)
+        images.show({(name, "topic-id"): shown})
+        looked = images.rounds
+        until(lambda: images.rounds >= looked + 6, "it has looked for resets")
+        assert resets == []
+        member.close()
+        until(lambda: resets, "the member has left, and what it committed counts")
+    finally:
+        images.stop()
+        groups.close()
 
 
 def test_a_position_is_shown_and_a_reset_of_an_idle_trigger_is_noticed(kafka: KafkaConnection) -> None:

@@ -52,6 +52,7 @@ class GroupImages:
         self._ledger = Ledger()
         self._moved: set[LaneKey] = set()
         self._resets_due = 0.0
+        self.rounds = 0  # that were finished
         self._shown: dict[tuple[str, str], Subscription] = {}  # by subscription uid and topic id
         self._is_all_due = threading.Event()  # everything is to be committed, not only what moved
         self._stopping = threading.Event()
@@ -106,10 +107,20 @@ class GroupImages:
             logger.warning("groups are not refreshed: %s", error.message)
         except Exception:
             logger.exception("groups are not refreshed")
+        self.rounds += 1
 
     def _look_for_resets(self) -> None:
         """Also of groups that stand still: a trigger with nothing to do is the one that people rewind."""
-        for subscription, _ in resets(self._groups, self._shown.values()):
+        for subscription, offsets in resets(self._groups, self._shown.values()):
+            self._take_reset(subscription, offsets)
+
+    def _take_reset(self, subscription: Subscription, offsets: Mapping[int, int]) -> None:
+        """What a consumer in the group commits is no reset; while it is there, nobody can set the group."""
+        try:
+            self._groups.commit(subscription.group, subscription.topic, offsets, "reset")
+        except Misconfigured as error:
+            logger.warning("%s; its offsets are not taken for a reset", error.message)
+        else:
             self._on_reset(subscription)
 
     def _commit_moved(self) -> None:
@@ -126,8 +137,8 @@ class GroupImages:
         shown = {which: each for which, each in self._shown.items() if which in positions}
         waiting = set(shown)
         try:
-            for subscription, _ in resets(self._groups, shown.values()):
-                self._on_reset(subscription)
+            for subscription, offsets in resets(self._groups, shown.values()):
+                self._take_reset(subscription, offsets)
                 waiting.difference_update(which for which in shown if shown[which] is subscription)
             for which in sorted(waiting):
                 self._show(shown[which], positions[which])

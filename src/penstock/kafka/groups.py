@@ -14,14 +14,17 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     GroupIdNotFoundError,
     InvalidGroupIdError,
+    InvalidMetadataError,
     KafkaError,
     KafkaTimeoutError,
+    NoError,
     NonEmptyGroupError,
     RetriableError,
     UnknownMemberIdError,
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from kafka import errors
 from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka.connection import KafkaConnection
 
@@ -68,16 +71,18 @@ class Groups:
         """Sets the group's offsets. Raises Misconfigured when somebody consumes with the group."""
         offsets = {TopicPartition(topic, p): OffsetAndMetadata(at, metadata, -1) for p, at in positions.items()}
         what = f"group {group} cannot be set"
-        answered = self._ask(what, lambda client: client.alter_group_offsets(group, offsets))
-        for error in answered.values():
-            if error.errno:
-                raise _refusal(what, error.__name__)
+
+        def request(client: Any) -> set[str]:
+            return _lasting({error.__name__ for error in client.alter_group_offsets(group, offsets).values()})
+
+        for outcome in self._ask(what, request) - {NoError.__name__}:
+            raise _refusal(what, outcome)
 
     def delete(self, group: str) -> None:
         """Deletes it; one that is gone already is fine. Raises Misconfigured when somebody consumes with it."""
         what = f"group {group} cannot be deleted"
-        outcome = self._ask(what, lambda client: client.delete_groups([group]))[group]
-        if outcome != "OK" and outcome not in _GONE:
+        outcomes = self._ask(what, lambda client: _lasting(set(client.delete_groups([group]).values())))
+        for outcome in outcomes - {"OK", *_GONE}:
             raise _refusal(what, outcome)
 
     def close(self) -> None:
@@ -110,6 +115,15 @@ class Groups:
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+
+def _lasting(outcomes: set[str]) -> set[str]:
+    """The outcomes by name, unless one of them will pass: that one is raised, for another try."""
+    for name in outcomes:
+        error = getattr(errors, name, None)
+        if error is not None and issubclass(error, RetriableError) and not issubclass(error, InvalidMetadataError):
+            raise error  # (a topic that is gone would also count as passing)
+    return outcomes
 
 
 def _refusal(what: str, error_name: str) -> PenstockError:

@@ -10,6 +10,7 @@ from penstock.contract.model import Subscription
 from penstock.delivery.row import Row
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
+from penstock.filter.matching import matching
 from penstock.pipeline.handover import handed_over, parse_row
 from penstock.pipeline.session import LIVE_BATCH_BYTES
 
@@ -46,11 +47,13 @@ def hand_over(
 ) -> list[tuple[str, Row]]:
     """The records as a topic's partition 3 from offset 100 on, through Spark and taken apart again."""
     rows = [(3, 100 + i, value, headers) for i, (value, headers) in enumerate(records)]
-    packed = spark.createDataFrame(rows, RECORD).select(handed_over(subscriptions).alias("row")).collect()
+    packed = handed_over(
+        spark.createDataFrame(rows, RECORD), matching(each.filters for each in subscriptions)
+    ).collect()
     parsed = []
     for index, each in enumerate(packed):
         assert len(each.row) > LIVE_BATCH_BYTES, "a row that Spark would keep back in live mode"
-        partition, kind, row = parse_row(bytes(each.row))
+        partition, kind, _, row = parse_row(bytes(each.row))
         assert (partition, row.offset) == (3, 100 + index)
         parsed.append((kind, row))
     return parsed

@@ -14,6 +14,7 @@ RESOURCES_TOPIC = "penstock-resources"
 LEDGER_TOPIC = "penstock-ledger"
 CLAIMS_TOPIC = "penstock-claims"
 REPORT_TOPIC = "penstock-report"
+TELEMETRY_TOPIC = "penstock-telemetry"
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,17 +76,28 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float = 0.0  # seconds since the epoch
 
 
+class Telemetry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happened in one worker since it last told: the value of a record of the telemetry topic."""
+
+    filter_errors: dict[str, dict[str, int]] = {}  # by uid of the subscription and name of the error
+
+
 _encoder = msgspec.json.Encoder()
 _agreement_decoder = msgspec.json.Decoder(Agreement)
 _report_decoder = msgspec.json.Decoder(QueryReport)
+_telemetry_decoder = msgspec.json.Decoder(Telemetry)
 
 
-def encode(value: Agreement | QueryReport) -> bytes:
+def encode(value: Agreement | QueryReport | Telemetry) -> bytes:
     return _encoder.encode(value)
 
 
 def decode_agreement(raw: bytes) -> Agreement:
     return _agreement_decoder.decode(raw)
+
+
+def decode_telemetry(raw: bytes) -> Telemetry:
+    return _telemetry_decoder.decode(raw)
 
 
 def decode_report(raw: bytes) -> QueryReport:

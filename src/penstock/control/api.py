@@ -211,7 +211,8 @@ def _lag(controller: Controller) -> Handler:
 def _metrics(controller: Controller) -> Handler:
     async def show(_request: Request) -> Response:
         system = await run_in_threadpool(parts.look, controller.world, controller.lag)
-        return Response(metrics.text(controller.store.list(), system), media_type=metrics.CONTENT_TYPE)
+        text = metrics.text(controller.store.list(), system, controller.world.counts.filter_errors())
+        return Response(text, media_type=metrics.CONTENT_TYPE)
 
     return show
 

@@ -8,7 +8,14 @@ import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.contract.model import CLAIMS_TOPIC, CONTRACT_TOPIC, LEDGER_TOPIC, REPORT_TOPIC, RESOURCES_TOPIC
+from penstock.contract.model import (
+    CLAIMS_TOPIC,
+    CONTRACT_TOPIC,
+    LEDGER_TOPIC,
+    REPORT_TOPIC,
+    RESOURCES_TOPIC,
+    TELEMETRY_TOPIC,
+)
 from penstock.control.agreements import Contract
 from penstock.control.lag import LagReader
 from penstock.control.probe import Receiver
@@ -16,11 +23,12 @@ from penstock.control.reconcile import Reconciler, Work, backoff_seconds
 from penstock.control.reports import Reports
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import KafkaStore, Listener, Store
+from penstock.control.telemetry import Counts
 from penstock.control.world import Ledger, World
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
-from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+from penstock.kafka.topics import COMPACTED, SHORT_LIVED, TopicSpec, create_missing
 
 logger = logging.getLogger("penstock.control")
 
@@ -70,6 +78,7 @@ class Controller:
         if self._world is not None:
             self._world.reports.stop()
             self._world.groups.close()
+            self._world.counts.stop()
 
     def _start(self) -> None:
         attempt = 0
@@ -92,9 +101,9 @@ class Controller:
         self.waiting_for = f"Kafka at {settings.bootstrap_servers}"
         connection.check()
         admin = connection.admin()
-        create_missing(
-            admin, [TopicSpec(name, 1, settings.core_replication_factor, COMPACTED) for name in CORE_TOPICS]
-        )
+        copies = settings.core_replication_factor
+        wanted = [TopicSpec(name, 1, copies, COMPACTED) for name in CORE_TOPICS]
+        create_missing(admin, [*wanted, TopicSpec(TELEMETRY_TOPIC, 1, copies, SHORT_LIVED)])
         self.waiting_for = "reading what is stored"
         store, contract = KafkaStore(connection), Contract(connection)
         reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)
@@ -105,9 +114,17 @@ class Controller:
         except BaseException:
             reports.stop()  # the next try makes another
             raise
-        receiver = Receiver(settings.probe_url)
         world = World(
-            settings, connection, admin, Groups(connection), store, contract, reports, receiver, self._ledger
+            settings=settings,
+            connection=connection,
+            admin=admin,
+            groups=Groups(connection),
+            store=store,
+            contract=contract,
+            reports=reports,
+            counts=Counts(connection).start(),
+            receiver=Receiver(settings.probe_url),
+            ledger=self._ledger,
         )
         store.listen(self._on_change)
         self._world = world

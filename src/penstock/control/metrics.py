@@ -1,14 +1,15 @@
 """The controller's metrics in Prometheus' text format: few, and all of them true."""
 
 from collections import Counter
+from collections.abc import Mapping
 
-from penstock.control.kinds import KINDS, Resource, condition, name_of, namespace_of
+from penstock.control.kinds import KINDS, Resource, condition, name_of, namespace_of, uid_of
 from penstock.control.parts import SystemStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def text(resources: list[Resource], system: SystemStatus) -> str:
+def text(resources: list[Resource], system: SystemStatus, filter_errors: Mapping[tuple[str, str], int]) -> str:
     lines = [
         "# HELP penstock_resources Resources by kind and readiness.",
         "# TYPE penstock_resources gauge",
@@ -31,6 +32,16 @@ def text(resources: list[Resource], system: SystemStatus) -> str:
         if key in by_key:
             labels = dict(zip(("kind", "namespace", "name"), key.split("/", 2), strict=True))
             lines.append(_line("penstock_subscription_lag_events", sum(lane.lag for lane in lanes), **labels))
+    lines += [
+        "# HELP penstock_filter_errors_total Events that a subscription's filter could not be evaluated for.",
+        "# TYPE penstock_filter_errors_total counter",
+    ]
+    by_uid = {uid_of(r): r for r in resources}
+    for (uid, error), count in sorted(filter_errors.items()):
+        if uid in by_uid:
+            of = by_uid[uid]
+            labels = {"kind": of["kind"], "namespace": namespace_of(of), "name": name_of(of), "error": error}
+            lines.append(_line("penstock_filter_errors_total", count, **labels))
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,7 @@ from penstock.control.probe import Receiver
 from penstock.control.reports import Reports
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Store
+from penstock.control.telemetry import Counts
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 
@@ -40,6 +41,7 @@ class World:
     store: Store
     contract: Contract
     reports: Reports
+    counts: Counts
     receiver: Receiver
     ledger: Ledger
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)

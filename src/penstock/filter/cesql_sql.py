@@ -1,13 +1,11 @@
 """CESQL 1.0, the meaning: a tree becomes Spark SQL text, and the JVM evaluates it. The only implementation.
 
 An expression always has a value and perhaps an error. In the SQL of an integer or a string an error is NULL, which
-runs through everything around it as CESQL's fail-fast mode wants. A truth is a number, 0 false, 1 true, 2 an error,
-and AND, OR, XOR and NOT look their results up in a table of two bits each that is itself a number: so every operand
-stands in the SQL once, however deep they are nested, and ``FALSE AND error`` is false while ``error AND FALSE`` is
-not. A filter needs no more (``matches``). To tell people the value and the name of the error, ``answer`` builds a
-second expression beside the first.
+runs through everything around it as CESQL's fail-fast mode wants. A truth is a number: 0 false, 1 true, and from 2 on
+the number of an error, so that a filter learns in one go whether an event matches and, if not, what went wrong.
 
-    type = 'a' AND size > 5   ──▶   shiftright(172544, 2 * (3 * coalesce(cast(t = 'a' AS int), 2) + …)) & 3
+    type = 'a' AND size > 5   ──▶   CASE WHEN cast(t = 'a' AS int) = 1
+                                    THEN coalesce(cast(<size as an integer> > 5 AS int), <its error>) ELSE 0 END
 
 All attributes that come over HTTP or in Kafka headers are strings. Where a format keeps integers and booleans, the
 type is known only for each event, and what depends on it is decided there.
@@ -18,12 +16,30 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from penstock.errors import Rejected
-from penstock.filter.cesql_syntax import Attribute, Binary, Call, Constant, Exists, In, Like, Node, Unary
+from penstock.filter.cesql_syntax import (
+    Attribute,
+    Binary,
+    Call,
+    Constant,
+    Exists,
+    In,
+    Like,
+    Node,
+    Unary,
+    Unreadable,
+    calls,
+)
 
 Type = Literal["boolean", "integer", "string", "any"]
 
+# The numbers of errors are their places here, from FIRST_ERROR on.
+ERRORS = ("math", "cast", "missingAttribute", "missingFunction", "functionEvaluation", "generic")
+FIRST_ERROR = 2
+MATH, CAST, MISSING_ATTRIBUTE, MISSING_FUNCTION, FUNCTION = (str(FIRST_ERROR + place) for place in range(5))
+
 ZERO = {"boolean": "FALSE", "integer": "0", "string": "''", "any": "FALSE"}
-LONGEST_SQL = 256 * 1024  # some operands do stand twice; what grows beyond this is nobody's honest filter
+LONGEST_SQL = 256 * 1024  # some operands stand twice; what grows beyond this is nobody's honest filter
+SHORT_SQL = 400  # an operand that may stand twice
 REQUIRED = ("specversion", "id", "source", "type")
 WHITE = "[\\\\p{{IsWhite_Space}}]+"  # doubled braces: it stands in templates
 
@@ -33,7 +49,18 @@ class AttributeSql:
     """An attribute in the query at hand: its text, NULL when the event lacks it."""
 
     text: str
-    tag: str | None = None  # SQL for its type, 'i', 'b' or 's'; None: always a string
+    tag: str | None = None  # SQL for its type, 'i', 'b', 's' or 'n' (another number); None: always a string
+    number: str | None = None  # SQL for the number it is, NULL if it is none; None: it has only integers
+    is_always_there: bool = False
+
+
+@dataclass(frozen=True)
+class Truth:
+    """SQL for what a filter asks."""
+
+    sql: str  # 0 does not match, 1 matches, else the number of an error: never NULL
+    condition: str | None = None  # the same as TRUE or FALSE, when there is never an error
+    can_fail: bool = True
 
 
 @dataclass(frozen=True)
@@ -42,16 +69,23 @@ class Answer:
 
     value: str  # text, never NULL
     type: str  # SQL for 'boolean', 'integer' or 'string'
-    error: str  # NULL when there was none
+    error: str  # its number, NULL when there was none
 
 
 @dataclass(frozen=True)
 class Value:
     type: Type
-    sql: str  # NULL, or of a boolean 2, when there was an error
-    error: str | None = None  # SQL that names the first error, NULL when there was none; None: there is never one
+    sql: str  # NULL when there was an error; of a boolean, the number of the error
+    error: str | None = None  # SQL for the number of the error, if there was one; None: there is never one
     shown: str | None = None  # what people see when this very operation failed, else NULL; None: the type's zero
-    tag: str | None = None  # of type any: SQL that gives 'i', 'b' or 's'
+    tag: str | None = None  # of type any: SQL that gives 'i', 'b', 's' or 'n'
+    number: str | None = None  # of type any, as in AttributeSql
+    condition: str | None = None  # of a boolean: TRUE, FALSE, or NULL when there was an error, if that is simpler
+
+    @property
+    def failed(self) -> str:
+        """SQL that tells whether there was an error."""
+        return f"{self.sql} >= {FIRST_ERROR}" if self.type == "boolean" else f"{self.sql} IS NULL"
 
 
 def literal(text: str) -> str:
@@ -59,14 +93,16 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def matches(node: Node, attribute: Callable[[str], AttributeSql]) -> str:
-    """SQL that is TRUE for the events that pass a filter, and FALSE for all others: never NULL."""
+def truth(node: Node, attribute: Callable[[str], AttributeSql]) -> Truth:
+    """A filter's expression: what is no Boolean does not match."""
     value = _Compiler(attribute).value(node)
-    if value.type in ("integer", "string"):
-        return "FALSE"
-    if value.type == "any":
-        return f"coalesce({value.tag} = 'b' AND {value.sql} = 'true', FALSE)"
-    return _bounded(f"({value.sql} = 1)")
+    if value.type == "boolean":
+        condition = (value.condition or f"({value.sql} = 1)") if value.error is None else None
+        return Truth(_bounded(value.sql), condition, value.error is not None)
+    found = f"{value.tag} = 'b' AND {value.sql} = 'true'" if value.type == "any" else "FALSE"
+    if value.error is None:
+        return Truth(f"cast(({found}) AS int)", f"({found})", can_fail=False)
+    return Truth(_bounded(f"CASE WHEN {value.failed} THEN {value.error} ELSE cast(({found}) AS int) END"))
 
 
 def answer(node: Node, attribute: Callable[[str], AttributeSql]) -> Answer:
@@ -78,7 +114,8 @@ def answer(node: Node, attribute: Callable[[str], AttributeSql]) -> Answer:
     if value.type == "any":
         known = f"CASE {value.tag} WHEN 'i' THEN 'integer' WHEN 'b' THEN 'boolean' ELSE 'string' END"
         kind = f"CASE WHEN {value.sql} IS NULL THEN 'boolean' ELSE {known} END"
-    return Answer(text, kind, _bounded(value.error or "cast(NULL AS string)"))
+    error = f"CASE WHEN {value.failed} THEN {value.error} END" if value.error else "cast(NULL AS int)"
+    return Answer(text, kind, _bounded(error))
 
 
 class TooComplex(Rejected):
@@ -91,37 +128,77 @@ def _bounded(sql: str) -> str:
     return sql
 
 
+def _failing(operands: list[Value], own: str | None = None) -> str | None:
+    """The number of the error of an operation that failed: that of the first operand that did, else its own."""
+    causes = [each for each in operands if each.error]
+    if not causes:
+        return own
+    last = own or causes.pop().error
+    assert last is not None
+    if all(each.error == last for each in causes):
+        return last
+    branches = " ".join(f"WHEN {each.failed} THEN {each.error}" for each in causes)
+    return f"CASE {branches} ELSE {last} END"
+
+
 # ── truths ────────────────────────────────────────────────────────────────────────────────────────────
 
-FAILED = "2"
+_ERROR_NUMBERS = ", ".join(str(FIRST_ERROR + place) for place in range(len(ERRORS)))
 
 
-def _table(rows: str) -> int:
-    """A table of truths as a number: two bits for each result, the first one lowest."""
-    return sum(int(result) << 2 * place for place, result in enumerate(rows.replace(" ", "")))
+def _chosen(left: str, if_false: str, if_true: str) -> str:
+    """One of two by a truth, or its error; ``left`` stands twice only when it is short."""
+    if len(left) <= SHORT_SQL:
+        return f"CASE {left} WHEN 0 THEN {if_false} WHEN 1 THEN {if_true} ELSE {left} END"
+    return f"get(array({if_false}, {if_true}, {_ERROR_NUMBERS}), {left})"
 
 
-# Rows: the left operand is 0, 1, 2; columns: the right one.
-TABLES = {
-    "AND": _table("000 012 222"),
-    "OR": _table("012 111 222"),
-    "XOR": _table("012 102 222"),
-    "=": _table("102 012 222"),
-}
-NOT = _table("102")
+def _of_condition(condition: str, operands: list[Value]) -> Value:
+    """A truth from a condition of SQL, which is NULL when one of the operands failed."""
+    error = _failing(operands)
+    if error is None:
+        return Value("boolean", f"cast({condition} AS int)", condition=f"({condition})")
+    return Value("boolean", f"coalesce(cast({condition} AS int), {error})", error, condition=f"({condition})")
 
 
-def _looked_up(operator: str, left: str, right: str) -> str:
-    return f"(shiftright({TABLES[operator]}, 2 * (3 * {left} + {right})) & 3)"
+def _and(left: Value, right: Value) -> Value:
+    if left.error is None and right.error is None:
+        return _of_condition(f"{_condition(left)} AND {_condition(right)}", [])
+    if left.error is None:
+        sql = f"CASE WHEN {_condition(left)} THEN {right.sql} ELSE 0 END"
+    elif len(left.sql) <= SHORT_SQL:
+        sql = f"CASE WHEN {left.sql} = 1 THEN {right.sql} ELSE {left.sql} END"
+    else:
+        sql = _chosen(left.sql, "0", right.sql)
+    return Value("boolean", sql, sql)
 
 
-def _negated(truth: str) -> str:
-    return f"(shiftright({NOT}, 2 * {truth}) & 3)"
+def _or(left: Value, right: Value) -> Value:
+    if left.error is None and right.error is None:
+        return _of_condition(f"{_condition(left)} OR {_condition(right)}", [])
+    if left.error is None:
+        sql = f"CASE WHEN {_condition(left)} THEN 1 ELSE {right.sql} END"
+    elif len(left.sql) <= SHORT_SQL:
+        sql = f"CASE WHEN {left.sql} = 0 THEN {right.sql} ELSE {left.sql} END"
+    else:
+        sql = _chosen(left.sql, right.sql, "1")
+    return Value("boolean", sql, sql)
 
 
-def _truth(condition: str) -> str:
-    """A condition of SQL, NULL when it failed, as a truth."""
-    return f"coalesce(cast({condition} AS int), {FAILED})"
+def _xor(left: Value, right: Value) -> Value:
+    sql = _chosen(left.sql, right.sql, _not(right).sql)
+    return Value("boolean", sql, sql if left.error or right.error else None)
+
+
+def _not(truth: Value) -> Value:
+    if truth.condition is not None:
+        return replace(_of_condition(f"NOT {truth.condition}", [truth]), error=truth.error)
+    sql = _chosen(truth.sql, "1", "0")
+    return Value("boolean", sql, sql if truth.error else None)
+
+
+def _condition(truth: Value) -> str:
+    return truth.condition or f"({truth.sql} = 1)"
 
 
 class _Compiler:
@@ -138,23 +215,24 @@ class _Compiler:
                 return Value("string", literal(text))
             case Attribute(name):
                 return self._attribute_value(name)
+            case Exists(name) if name in REQUIRED:
+                return Value("boolean", "1")
             case Exists(name):
-                is_there = "1" if name in REQUIRED else f"cast({self._attribute(name).text} IS NOT NULL AS int)"
-                return Value("boolean", is_there)
+                return _of_condition(f"{self._attribute(name).text} IS NOT NULL", [])
             case Unary("NOT", operand):
-                return self._not(self.value(operand))
+                return self._negated(self.value(operand))
             case Unary(_, operand):
                 number = self._to("integer", self.value(operand))
-                return self._checked("integer", "try_subtract(0, {0})", [number], "math")
+                return self._checked("integer", "try_subtract(0, {0})", [number], MATH)
             case Binary(operator, left, right):
                 return self._binary(operator, self.value(left), self.value(right))
             case Like(operand, pattern, is_negated):
                 candidate = self._to("string", self.value(operand))
-                condition = _truth(f"{candidate.sql} LIKE {literal(_spark_pattern(pattern))}")
-                return Value("boolean", _negated(condition) if is_negated else condition, candidate.error)
+                found = _of_condition(f"{candidate.sql} LIKE {literal(_spark_pattern(pattern))}", [candidate])
+                return _not(found) if is_negated else found
             case In(operand, elements, is_negated):
                 found = self._in(self.value(operand), [self.value(each) for each in elements])
-                return replace(found, sql=_negated(found.sql)) if is_negated else found
+                return _not(found) if is_negated else found
             case Call(name, arguments):
                 return self._call(name, [self.value(each) for each in arguments])
         raise AssertionError(f"no such node: {node!r}")
@@ -163,88 +241,94 @@ class _Compiler:
 
     def _attribute_value(self, name: str) -> Value:
         found = self._attribute(name)
-        error = f"CASE WHEN {found.text} IS NULL THEN 'missingAttribute' END"
+        error = None if found.is_always_there else MISSING_ATTRIBUTE
         if found.tag is None:
             return Value("string", found.text, error, shown="FALSE")
-        return Value("any", found.text, error, tag=found.tag)
+        return Value("any", found.text, error, tag=found.tag, number=found.number)
 
     def _to(self, wanted: Type, value: Value) -> Value:
         """An implicit or explicit cast, by the same rules."""
         if value.type == wanted:
             return replace(value, shown=None)
+        if wanted == "boolean":
+            return _truth_of(value)
         sql = _cast(wanted, value)
         if wanted == "string" or value.type in ("integer", "boolean"):
             return Value(wanted, sql, value.error)  # these casts cannot fail
-        is_failed = f"{sql} = {FAILED}" if wanted == "boolean" else f"{sql} IS NULL"
-        return Value(wanted, sql, _first(value.error, f"CASE WHEN {is_failed} THEN 'cast' END"))
+        return Value(wanted, sql, _failing([value], CAST))
+
+    def _number(self, value: Value) -> Value:
+        """For comparing with JSON's numbers, which are not all integers; the type is ours alone."""
+        integer = self._to("integer", value)
+        if value.number is None:
+            return Value("integer", f"cast({integer.sql} AS double)", integer.error)
+        return Value("integer", f"coalesce({value.number}, cast({integer.sql} AS double))", _failing([value], CAST))
 
     # ── operators ─────────────────────────────────────────────────────────────────────────────────
 
-    def _not(self, value: Value) -> Value:
+    def _negated(self, value: Value) -> Value:
         # The official tests take an integer here for a failed cast, whose value, false, is then negated.
         if value.type == "integer":
-            return Value(
-                "boolean", FAILED, _first(value.error, "'cast'"), f"CASE WHEN {value.sql} IS NOT NULL THEN TRUE END"
-            )
+            shown = f"CASE WHEN {value.sql} IS NOT NULL THEN TRUE END"
+            error = _failing([value], CAST) or CAST
+            return Value("boolean", error, error, shown)
         truth = self._to("boolean", value)
         if value.type == "any":
-            is_integer = f"{value.tag} = 'i'"
-            error = _first(value.error, f"CASE WHEN {is_integer} THEN 'cast' END", truth.error)
-            sql = f"CASE WHEN {is_integer} THEN {FAILED} ELSE {_negated(truth.sql)} END"
-            return Value("boolean", sql, error)
-        return Value("boolean", _negated(truth.sql), truth.error)
+            sql = f"CASE WHEN {value.tag} = 'i' THEN {CAST} ELSE {_not(truth).sql} END"
+            return Value("boolean", sql, sql)
+        return _not(truth)
 
     def _binary(self, operator: str, left: Value, right: Value) -> Value:
-        if operator in ("AND", "OR"):
-            return self._short_circuit(operator, self._to("boolean", left), self._to("boolean", right))
-        if operator == "XOR":
-            x, y = self._to("boolean", left), self._to("boolean", right)
-            return Value("boolean", _looked_up("XOR", x.sql, y.sql), _first(x.error, y.error))
-        if operator in ("=", "!="):
-            equal = self._equal(left, right)
-            return replace(equal, sql=_negated(equal.sql)) if operator == "!=" else equal
-        x, y = self._to("integer", left), self._to("integer", right)
+        if operator in ("AND", "OR", "XOR"):
+            return LOGIC[operator](self._to("boolean", left), self._to("boolean", right))
+        if operator == "=":
+            return self._equal(left, right)
+        if operator == "!=":
+            return _not(self._equal(left, right))
         if operator in ("<", "<=", ">", ">="):
-            return Value("boolean", _truth(f"{x.sql} {operator} {y.sql}"), _first(x.error, y.error))
-        return self._checked("integer", ARITHMETIC[operator], [x, y], "math")
-
-    def _short_circuit(self, operator: str, left: Value, right: Value) -> Value:
-        sql = _looked_up(operator, left.sql, right.sql)
-        if right.error is None:
-            return Value("boolean", sql, left.error)
-        decided = f"{left.sql} = {0 if operator == 'AND' else 1}"
-        return Value("boolean", sql, _first(left.error, f"CASE WHEN {decided} THEN NULL ELSE {right.error} END"))
+            to_number = self._number if left.number or right.number else lambda value: self._to("integer", value)
+            x, y = to_number(left), to_number(right)
+            return _of_condition(f"{x.sql} {operator} {y.sql}", [x, y])
+        return self._checked(
+            "integer", ARITHMETIC[operator], [self._to("integer", left), self._to("integer", right)], MATH
+        )
 
     def _equal(self, left: Value, right: Value) -> Value:
         """The type of the right side decides."""
-        if right.type != "any":
-            x = self._to(right.type, left)
-            is_truth = right.type == "boolean"
-            sql = _looked_up("=", x.sql, right.sql) if is_truth else _truth(f"{x.sql} = {right.sql}")
-            return Value("boolean", sql, _first(x.error, right.error))
-        return self._by_tag(
-            right, lambda wanted: self._equal(left, self._to(wanted, right)), [left.error, right.error]
-        )
+        if right.type == "any":
+            return self._by_tag(right, [left, right], lambda wanted: self._equal(left, self._to(wanted, right)))
+        x = self._to(right.type, left)
+        if right.type != "boolean":
+            return _of_condition(f"{x.sql} = {right.sql}", [x, right])
+        sql = _chosen(x.sql, _not(right).sql, right.sql)
+        return Value("boolean", sql, sql if x.error or right.error else None)
 
     def _in(self, operand: Value, elements: list[Value]) -> Value:
         """The type of the left side decides; every element is evaluated."""
         if operand.type == "any":
-            errors = [operand.error, *(each.error for each in elements)]
-            return self._by_tag(operand, lambda wanted: self._in(self._to(wanted, operand), elements), errors)
-        cast = [self._to(operand.type, each) for each in elements]
-        found = f"{operand.sql} IN ({', '.join(each.sql for each in cast)})"
-        failure = "{} = 2" if operand.type == "boolean" else "{} IS NULL"
-        fallible = [failure.format(each.sql) for each in (operand, *cast) if each.error]
-        failed = f"WHEN {' OR '.join(fallible)} THEN {FAILED} " if fallible else ""
-        sql = f"CASE {failed}WHEN {found} THEN 1 ELSE 0 END"
-        return Value("boolean", sql, _first(operand.error, *(each.error for each in cast)))
+            return self._by_tag(
+                operand, [operand, *elements], lambda wanted: self._in(self._to(wanted, operand), elements)
+            )
+        values = [operand, *(self._to(operand.type, each) for each in elements)]
+        found = f"{operand.sql} IN ({', '.join(each.sql for each in values[1:])})"
+        failures = [each.failed for each in values if each.error]
+        if not failures:
+            return _of_condition(found, [])
+        error = _failing(values)
+        if len(failures) == 1 and operand.error and operand.type != "boolean":
+            return _of_condition(found, [operand])  # NULL IN (…) is NULL
+        return Value(
+            "boolean", f"CASE WHEN {' OR '.join(failures)} THEN {error} WHEN {found} THEN 1 ELSE 0 END", error
+        )
 
-    def _by_tag(self, tagged: Value, build: Callable[[Type], Value], errors: list[str | None]) -> Value:
+    def _by_tag(self, tagged: Value, operands: list[Value], build: Callable[[Type], Value]) -> Value:
+        """``tagged`` is one of the operands, and its type is known only for each event."""
         integer, boolean, text = build("integer"), build("boolean"), build("string")
-        choose = f"CASE {tagged.tag} WHEN 'i' THEN {{}} WHEN 'b' THEN {{}} ELSE {{}} END"
-        sql = choose.format(integer.sql, boolean.sql, text.sql)
-        chosen = choose.format(*(each.error or "NULL" for each in (integer, boolean, text)))
-        return Value("boolean", sql, _first(*errors, chosen))
+        sql = f"CASE {tagged.tag} WHEN 'i' THEN {integer.sql} WHEN 'b' THEN {boolean.sql} ELSE {text.sql} END"
+        missing = [f"WHEN {each.failed} THEN {each.error}" for each in operands if each.error]
+        if tagged.error:  # it has no tag then
+            sql = f"CASE {' '.join(missing)} ELSE {sql} END"
+        return Value("boolean", sql, sql)
 
     # ── functions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -255,32 +339,44 @@ class _Compiler:
             return self._concat(name, arguments)
         found = FUNCTIONS.get((name, len(arguments)))
         if found is None:
-            return Value("boolean", FAILED, "'missingFunction'")
+            return Value("boolean", MISSING_FUNCTION, MISSING_FUNCTION)
         cast = [self._to(type_, each) for type_, each in zip(found.arguments, arguments, strict=True)]
         return self._checked(found.result, found.sql, cast, found.error, found.shown)
 
     def _concat(self, name: str, arguments: list[Value]) -> Value:
         texts = [self._to("string", each) for each in arguments]
-        error = _first(*(each.error for each in texts))
         if name == "CONCAT":
-            return Value("string", f"concat({', '.join(each.sql for each in texts)})" if texts else "''", error)
+            sql = f"concat({', '.join(each.sql for each in texts)})" if texts else "''"
+            return Value("string", sql, _failing(texts))
         if not texts:
-            return Value("boolean", FAILED, "'missingFunction'")
+            return Value("boolean", MISSING_FUNCTION, MISSING_FUNCTION)
         delimiter, rest = texts[0], texts[1:]
         parts = [part for each in rest for part in (delimiter.sql, each.sql)][1:]
         if len(rest) < 2:  # the delimiter is not used, but may have failed
             parts = [f"CASE WHEN {delimiter.sql} IS NOT NULL THEN '' END", *parts]
-        return Value("string", f"concat({', '.join(parts)})", error)
+        return Value("string", f"concat({', '.join(parts)})", _failing(texts))
 
     def _checked(
-        self, result: Type, template: str, operands: list[Value], error: str, shown: str | None = None
+        self, result: Type, template: str, operands: list[Value], error: str | None, shown: str | None = None
     ) -> Value:
         """An operation that is NULL when it fails itself."""
         columns = [each.sql for each in operands]
-        sql = template.format(*columns)
-        own = f"CASE WHEN {sql} IS NULL THEN '{error}' END" if error else None
-        return Value(result, sql, _first(*(each.error for each in operands), own), shown and shown.format(*columns))
+        return Value(result, template.format(*columns), _failing(operands, error), shown and shown.format(*columns))
 
+
+def check_functions(text: str) -> None:
+    """Raises Unreadable at a function that does not exist: a filter would fail for every event."""
+    for called in calls(text):
+        counts = {1} if called.name in CASTS else {count for name, count in FUNCTIONS if name == called.name}
+        if called.arguments in counts or (called.name, called.arguments > 0) in VARIADIC:
+            continue
+        if not counts and called.name not in ("CONCAT", "CONCAT_WS"):
+            raise Unreadable(text, called.position, f"there is no function {called.name}; {KNOWN_FUNCTIONS}")
+        wanted = " or ".join(map(str, sorted(counts))) or "at least 1"
+        raise Unreadable(text, called.position, f"{called.name} takes {wanted} arguments, not {called.arguments}")
+
+
+LOGIC = {"AND": _and, "OR": _or, "XOR": _xor}
 
 CASTS: dict[str, Type] = {"INT": "integer", "BOOL": "boolean", "STRING": "string"}
 
@@ -298,7 +394,7 @@ class Function:
     result: Type
     arguments: tuple[Type, ...]
     sql: str  # a template; NULL when the function itself fails
-    error: str = ""  # the name of that failure; empty: it cannot fail
+    error: str | None = None  # the number of that failure; None: it cannot fail
     shown: str | None = None  # a template, see Value
 
 
@@ -316,27 +412,29 @@ FUNCTIONS = {
         "integer",
         ("integer",),
         "CASE WHEN {0} <> (-2147483648) THEN abs({0}) END",
-        "math",
+        MATH,
         "CASE WHEN {0} IS NOT NULL THEN 2147483647 END",
     ),
-    ("LEFT", 2): Function("string", ("string", "integer"), _AT_LEAST_0.format("left"), "functionEvaluation", _WHOLE),
-    ("RIGHT", 2): Function(
-        "string", ("string", "integer"), _AT_LEAST_0.format("right"), "functionEvaluation", _WHOLE
-    ),
+    ("LEFT", 2): Function("string", ("string", "integer"), _AT_LEAST_0.format("left"), FUNCTION, _WHOLE),
+    ("RIGHT", 2): Function("string", ("string", "integer"), _AT_LEAST_0.format("right"), FUNCTION, _WHOLE),
     ("SUBSTRING", 2): Function(
         "string",
         ("string", "integer"),
         f"CASE WHEN {{1}} = 0 THEN '' WHEN {_BEYOND} THEN NULL ELSE substring({{0}}, {{1}}) END",
-        "functionEvaluation",
+        FUNCTION,
     ),
     ("SUBSTRING", 3): Function(
         "string",
         ("string", "integer", "integer"),
         f"CASE WHEN {{2}} < 0 THEN NULL WHEN {{1}} = 0 THEN '' WHEN {_BEYOND} THEN NULL "
         "ELSE substring({0}, {1}, {2}) END",
-        "functionEvaluation",
+        FUNCTION,
     ),
 }
+
+
+VARIADIC = (("CONCAT", False), ("CONCAT", True), ("CONCAT_WS", True))  # by name and whether there are arguments
+KNOWN_FUNCTIONS = "known are " + ", ".join(sorted({*CASTS, "CONCAT", "CONCAT_WS", *(name for name, _ in FUNCTIONS)}))
 
 
 def _cast(wanted: Type, value: Value) -> str:
@@ -349,18 +447,11 @@ def _cast(wanted: Type, value: Value) -> str:
             return f"cast({value.sql} AS string)"
         case "integer", "boolean":
             return f"CASE {value.sql} WHEN 0 THEN 0 WHEN 1 THEN 1 END"
-        case "boolean", "integer":
-            return _truth(f"{value.sql} <> 0")
         case "integer", "string":
             return _integer_of_text(value.sql)
-        case "boolean", "string":
-            return _truth_of_text(value.sql)
         case "integer", "any":
             from_text = _integer_of_text(value.sql)
             return f"CASE WHEN {value.tag} = 'b' THEN cast({value.sql} = 'true' AS int) ELSE {from_text} END"
-        case "boolean", "any":
-            from_integer = _truth(f"{value.sql} <> '0'")
-            return f"CASE WHEN {value.tag} = 'i' THEN {from_integer} ELSE {_truth_of_text(value.sql)} END"
     raise AssertionError(f"no cast from {value.type} to {wanted}")
 
 
@@ -369,8 +460,15 @@ def _integer_of_text(sql: str) -> str:
     return f"CASE WHEN {sql} RLIKE '\\\\A[+-]?[0-9]+\\\\z' THEN try_cast({sql} AS int) END"
 
 
-def _truth_of_text(sql: str) -> str:
-    return f"CASE lower({sql}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {FAILED} END"
+def _truth_of(value: Value) -> Value:
+    """A cast to a boolean."""
+    if value.type == "integer":
+        return _of_condition(f"{value.sql} <> 0", [value])
+    error = _failing([value], CAST)
+    sql = f"CASE lower({value.sql}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE {error} END"
+    if value.type == "any":
+        sql = f"CASE WHEN {value.tag} = 'i' THEN cast({value.sql} <> '0' AS int) ELSE {sql} END"
+    return Value("boolean", sql, error)
 
 
 def _spark_pattern(pattern: str) -> str:
@@ -388,11 +486,3 @@ def _spark_pattern(pattern: str) -> str:
             found.append(pattern[at])
         at += 1
     return "".join(found)
-
-
-def _first(*errors: str | None) -> str | None:
-    """The first error there is."""
-    real = [each for each in errors if each]
-    if not real:
-        return None
-    return real[0] if len(real) == 1 else f"coalesce({', '.join(real)})"

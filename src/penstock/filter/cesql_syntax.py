@@ -6,7 +6,7 @@ The grammar is in ``cesql.lark``. Called when a trigger is applied and when its 
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lark import Lark, Token, Transformer, Tree, UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
@@ -15,6 +15,7 @@ from penstock.errors import Rejected
 LARGEST = 2**31 - 1
 DEEPEST = 150  # operations within operations; beyond this the compilers behind us would be strained
 LONGEST = 16 * 1024
+DATA_DIALECT = "penstock.dev/cesql-data"
 
 
 class Unreadable(Rejected):
@@ -36,6 +37,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Attribute:
+    """Of the event, by its name in lower case; a name that begins with $ is a path into the data."""
+
     name: str
 
 
@@ -83,20 +86,65 @@ Node = Constant | Attribute | Exists | Unary | Binary | Like | In | Call
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parse(text: str) -> Node:
-    """Raises Unreadable."""
+def parse(text: str, *, with_data: bool = False) -> Node:
+    """Raises Unreadable. Paths into the data (``data.order.amount``) are no part of CESQL 1.0: only if allowed."""
+    return _built(text, _tree(text, with_data))
+
+
+class Term(NamedTuple):
+    text: str
+    node: Node
+
+
+def terms(text: str, *, with_data: bool = False) -> list[Term]:
+    """What the ANDs of an expression join, each with the text that it was written with."""
+    found: list[Term] = []
+    left: list[Any] = [_tree(text, with_data)]
+    while left:
+        tree = left.pop()
+        if tree.data == "binary" and tree.children[1].type == "AND":
+            left += [tree.children[2], tree.children[0]]
+        else:
+            found.append(Term(text[tree.meta.start_pos : tree.meta.end_pos], _built(text, tree)))
+    return found
+
+
+def _tree(text: str, with_data: bool) -> Any:
     if len(text) > LONGEST:
         raise Unreadable(text, LONGEST, f"the expression is longer than {LONGEST} characters")
     try:
-        tree = _parser().parse(text)
-        _check_depth(text, tree)
-        builder = _Builder()
-        node: Node = builder.transform(tree)
-        if builder.too_large:
-            raise Unreadable(text, builder.too_large[0], "this is no 32-bit integer")
+        tree: Any = _parser().parse(text)
     except UnexpectedInput as error:
         raise _explained(text, error) from None
+    _check_depth(text, tree)
+    if not with_data:
+        for path in tree.scan_values(lambda token: token.type == "PATH"):
+            raise Unreadable(text, path.start_pos, f"the data is seen only by the dialect {DATA_DIALECT}")
+    return tree
+
+
+def _built(text: str, tree: Tree[Any]) -> Node:
+    builder = _Builder()
+    node: Node = builder.transform(tree)
+    if builder.too_large:
+        raise Unreadable(text, builder.too_large[0], "this is no 32-bit integer")
     return node
+
+
+class Called(NamedTuple):
+    name: str
+    arguments: int
+    position: int
+
+
+def calls(text: str) -> list[Called]:
+    """The functions that an expression calls, in no order."""
+    found = []
+    for tree in _tree(text, with_data=True).find_data("call"):
+        (name,) = tree.children[0].children
+        arguments = len(tree.children[1].children) if len(tree.children) > 1 else 0
+        found.append(Called(str(name).upper(), arguments, name.start_pos))
+    return found
 
 
 def pointed(text: str, position: int) -> str:
@@ -112,12 +160,12 @@ def pointed(text: str, position: int) -> str:
 @cache
 def _parser() -> Lark:
     grammar = Path(__file__).with_name("cesql.lark").read_text()
-    return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=False)
+    return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=False, propagate_positions=True)
 
 
-def _check_depth(text: str, tree: Tree[Token] | Token) -> None:
+def _check_depth(text: str, tree: Tree[Any]) -> None:
     """Without recursion, since recursion is what must be spared."""
-    level: list[Tree[Token] | Token] = [tree]
+    level: list[Any] = [tree]
     for _ in range(DEEPEST):
         level = [child for each in level if isinstance(each, Tree) for child in each.children]
     if level:
@@ -173,6 +221,12 @@ class _Builder(Transformer[Token, Node]):
     def exists(self, children: list[Any]) -> Node:
         return Exists(children[1])
 
+    def in_data(self, children: list[Token]) -> Node:
+        return Attribute(_path(children[0]))
+
+    def exists_in_data(self, children: list[Token]) -> Node:
+        return Exists(_path(children[1]))
+
     def name(self, children: list[Token]) -> str:
         return str(children[0]).lower()
 
@@ -203,6 +257,10 @@ class _Builder(Transformer[Token, Node]):
 
     def is_not_in(self, children: list[Any]) -> Node:
         return In(children[0], tuple(children[2]), True)
+
+
+def _path(token: str) -> str:
+    return "$" + token[len("data") :]
 
 
 def _unquoted(token: str) -> str:

@@ -7,10 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from penstock.errors import Rejected
+from penstock.filter.cesql_sql import AttributeSql, check_functions, truth
+from penstock.filter.cesql_syntax import DATA_DIALECT, parse
+
 ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+\Z")
 VALUE_DIALECTS = ("exact", "prefix", "suffix")  # a map of attribute name to text
 LIST_DIALECTS = ("all", "any")  # a list of filters
-DIALECTS = (*VALUE_DIALECTS, *LIST_DIALECTS, "not")
+EXPRESSION_DIALECTS = ("cesql", DATA_DIALECT)
+DIALECTS = (*VALUE_DIALECTS, *LIST_DIALECTS, "not", *EXPRESSION_DIALECTS)
 DEEPEST = 20  # nesting beyond this is a mistake, and would strain the compiler
 
 
@@ -46,9 +51,21 @@ def _filter_problems(each: Any, where: str, depth: int) -> list[Problem]:
         return [p for i, inner in enumerate(body) for p in _filter_problems(inner, f"{inside}[{i}]", depth + 1)]
     if dialect == "not":
         return _filter_problems(body, inside, depth + 1)
-    if dialect == "cesql":
-        return [Problem(inside, "CESQL filters are not supported yet; use exact, prefix, suffix, all, any, not")]
+    if dialect in EXPRESSION_DIALECTS:
+        return _expression_problems(body, inside, with_data=dialect == DATA_DIALECT)
     return [Problem(where, f"unknown dialect {dialect!r}; known are {', '.join(DIALECTS)}")]
+
+
+def _expression_problems(text: Any, where: str, *, with_data: bool) -> list[Problem]:
+    if not isinstance(text, str):
+        return [Problem(where, "must be a CESQL expression, as text")]
+    try:
+        node = parse(text, with_data=with_data)
+        check_functions(text)
+        truth(node, AttributeSql)  # its SQL must stay within bounds
+    except Rejected as error:
+        return [Problem(where, error.message)]
+    return []
 
 
 def _value_map_problems(values: Any, where: str, *, may_be_empty: bool) -> list[Problem]:

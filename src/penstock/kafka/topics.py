@@ -21,6 +21,14 @@ COMPACTED = {
     "delete.retention.ms": str(60 * 60 * 1000),
 }
 
+# News that are worth something for a while.
+SHORT_LIVED = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(60 * 60 * 1000),
+    "segment.bytes": str(8 * 1024 * 1024),
+    "segment.ms": str(10 * 60 * 1000),
+}
+
 
 @dataclass(frozen=True)
 class TopicSpec:

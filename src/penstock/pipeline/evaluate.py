@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from penstock.filter.cesql_sql import Answer, AttributeSql, TooComplex, answer
+from penstock.filter.cesql_sql import ERRORS, FIRST_ERROR, Answer, AttributeSql, TooComplex, answer
 from penstock.filter.cesql_syntax import Unreadable, parse
 
 AT_ONCE = 40  # expressions in one query: its generated code grows with them
@@ -77,7 +77,7 @@ def _evaluate(
     )
     events = session.createDataFrame(rows, ", ".join(["position int", "number int", *columns]))
     query = events.selectExpr("position", f"CASE number {cases} END AS answer")
-    return {row.position: Answered(_value(row.answer), row.answer.error) for row in query.collect()}
+    return {row.position: Answered(_value(row.answer), _error(row.answer.error)) for row in query.collect()}
 
 
 def _text_and_tag(value: Any) -> tuple[str | None, str | None]:
@@ -89,6 +89,10 @@ def _text_and_tag(value: Any) -> tuple[str | None, str | None]:
     if isinstance(value, int) and SMALLEST <= value <= LARGEST:
         return str(value), "i"
     return str(value), "s"
+
+
+def _error(number: int | None) -> str | None:
+    return None if number is None else ERRORS[number - FIRST_ERROR]
 
 
 def _value(given: Any) -> bool | int | str:

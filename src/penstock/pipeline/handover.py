@@ -4,13 +4,14 @@ takes it apart in Python.
 Everything about an event goes into one binary column, because each further column costs Python more than
 cutting bytes does:
 
-    offset partition kind places count length <blanks> LF     padded to a fixed width
-    line NUL line NUL ... line                                finished HTTP header lines, one per record header
-    data                                                      ``length`` bytes
+    offset partition kind places errors count length <blanks> LF     padded to a fixed width
+    line NUL line NUL ... line                                       finished HTTP header lines, one per record header
+    data                                                             ``length`` bytes
 
 ``kind`` is b (an event in binary mode), s (structured: the data holds the whole event) or x (no event).
 ``places`` are the subscriptions that matched, as numbers in the query's list, or ``-``; a row that nobody wants
-has no lines and no data and only moves the positions. ``count`` is the number of record headers, so that a
+has no lines and no data and only moves the positions. ``errors`` are those of filters, as ``filter.matching``
+writes them, or ``-``. ``count`` is the number of record headers, so that a
 header value that holds a NUL shows itself.
 
 In live mode a null row follows every row. Spark keeps back the last row it has until it knows the next one;
@@ -18,21 +19,21 @@ so it keeps back the filler, and the event leaves at once (session.LIVE_BATCH_BY
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own idiom
+from pyspark.sql import DataFrame
 
-from penstock.contract.model import Subscription
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
 from penstock.event.http import STRUCTURED, encode_binary, percent_encode_header
 from penstock.event.kafka import decode_record
-from penstock.filter.columns import matches
+from penstock.filter.conditions import ALWAYS_THERE
+from penstock.filter.matching import Column, Matching, text_of
+from penstock.pipeline.decode import decoded
 
 PREFIX_WIDTH = 48
-REQUIRED = ("specversion", "id", "source", "type")
 
 # What a header line may hold to be sent as it is: visible ASCII except " and %, and a value that is not empty.
 NEEDS_CARE = re.compile(rb"[^\x00\x21\x23\x24\x26-\x7e]|:(?=\x00|\Z)")
@@ -41,71 +42,71 @@ NOT_PRINTABLE = re.compile(rb"[^\x20-\x7e]")
 HEADER_NAME = re.compile(rb"[A-Za-z0-9_-]+")
 TRACES = (b"traceparent", b"tracestate")
 OWN_ATTRIBUTES = b"ce-knativekafka"  # where an event stands in Kafka: said anew by every broker
+NO_ERRORS = b"-"
 NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
-
-LINES_SQL = """
-    array_join(transform(coalesce(headers, array()), h -> case
-        when startswith(h.key, 'ce_') then concat('ce-', substring(h.key, 4), ':', cast(h.value as string))
-        when h.key in ('content-type', 'traceparent', 'tracestate') then concat(h.key, ':', cast(h.value as string))
-        else '' end), '\\0')
-"""
-
 
 # ── in Spark ──────────────────────────────────────────────────────────────────────────────────────────
 
+LINES_SQL = """
+    array_join(transform(coalesce(headers, array()), h -> CASE
+        WHEN startswith(h.key, 'ce_') THEN concat('ce-', substring(h.key, 4), ':', cast(h.value AS string))
+        WHEN h.key IN ('content-type', 'traceparent', 'tracestate') THEN concat(h.key, ':', cast(h.value AS string))
+        ELSE '' END), '\\0')
+"""
+PREFIX_SQL = """
+    concat_ws(' ', offset, partition,
+        CASE WHEN NOT is_event THEN 'x' WHEN is_structured THEN 's' ELSE 'b' END,
+        CASE WHEN places = '' THEN '-' ELSE places END,
+        CASE WHEN errors = '' THEN '-' ELSE errors END,
+        coalesce(size(headers), 0),
+        coalesce(octet_length(value), 0))
+"""
+PADDED_SQL = (
+    f"encode(CASE WHEN length(prefix) < {PREFIX_WIDTH} THEN rpad(prefix, {PREFIX_WIDTH}) ELSE prefix END, 'utf-8')"
+)
+ROW_SQL = f"""
+    CASE WHEN places = '' THEN {PADDED_SQL}
+    ELSE concat({PADDED_SQL}, cast(concat('\\n', {LINES_SQL}) AS binary), coalesce(value, X'')) END
+"""
 
-def handed_over(subscriptions: Sequence[Subscription]) -> Column:
-    """The packed column of a record of the Kafka source, matched against all subscriptions at once."""
-    by_name = F.map_from_entries("headers")
-    content_type = F.element_at(by_name, F.lit("content-type")).cast("string")
-    is_structured = F.coalesce(F.lower(content_type).startswith("application/cloudevents"), F.lit(False))
-    members = F.when(is_structured, F.from_json(F.col("value").cast("string"), "map<string,string>"))
 
-    def attribute(name: str) -> Column:
-        in_header = F.element_at(by_name, F.lit(f"ce_{name}")).cast("string")
-        in_binary = content_type if name == "datacontenttype" else in_header
-        in_value = F.element_at(members, F.lit(name))
-        # Spark's JSON has limits that events have not; our own records have their attributes in headers as well.
-        in_structured = F.when(members.isNotNull(), in_value).otherwise(in_header)
-        return F.when(is_structured, in_structured).otherwise(in_binary)
+def handed_over(records: DataFrame, matched: Matching) -> DataFrame:
+    """The records of the Kafka source as packed rows, matched against all subscriptions at once.
 
-    is_event = F.lit(True)
-    for name in REQUIRED:
-        is_event = is_event & attribute(name).isNotNull()
-    kind = F.when(~is_event, "x").when(is_structured, "s").otherwise("b")
-    wanted = [
-        F.when(is_event & matches(each.filters, attribute), str(place)) for place, each in enumerate(subscriptions)
+    Each step adds the columns that the steps after it use more than once; unused ones Spark leaves out.
+    """
+    for step in (*decoded(matched), *matched.steps, *_packed(matched)):
+        records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
+    return records.selectExpr(f"{ROW_SQL} AS row")
+
+
+def _packed(matched: Matching) -> Iterator[list[Column]]:
+    yield [Column("is_event", " AND ".join(f"{text_of(name)} IS NOT NULL" for name in ALWAYS_THERE))]
+    yield [
+        Column("places", f"CASE WHEN is_event THEN {matched.places} ELSE '' END"),
+        Column("errors", f"CASE WHEN is_event THEN {matched.errors} ELSE '' END"),
     ]
-    places = F.concat_ws(",", *wanted)
-    count = F.coalesce(F.size("headers"), F.lit(0)).cast("string")
-    nobody = places == ""
-    prefix = F.concat_ws(
-        " ",
-        F.col("offset").cast("string"),
-        F.col("partition").cast("string"),
-        kind,
-        F.when(nobody, "-").otherwise(places),
-        count,
-        F.coalesce(F.octet_length("value"), F.lit(0)).cast("string"),
-    )
-    prefix = F.when(F.length(prefix) < PREFIX_WIDTH, F.rpad(prefix, PREFIX_WIDTH, " ")).otherwise(prefix)
-    rest = F.concat(F.lit("\n"), F.expr(LINES_SQL))
-    return F.when(nobody, F.encode(prefix, "utf-8")).otherwise(
-        F.concat(F.encode(prefix, "utf-8"), rest.cast("binary"), F.coalesce(F.col("value"), F.lit(b"")))
-    )
+    yield [Column("prefix", PREFIX_SQL)]
 
 
 # ── in Python ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parse_row(packed: bytes) -> tuple[int, str, Row]:
-    """The partition, the kind (``x`` also when the record proves to be no event after all), and the row."""
+class Parsed(NamedTuple):
+    partition: int
+    kind: str
+    errors: bytes  # of filters; NO_ERRORS when there are none
+    row: Row
+
+
+def parse_row(packed: bytes) -> Parsed:
+    """A packed row, taken apart. A record may prove to be no event only now."""
     prefix, _, rest = packed.partition(b"\n")
-    offset_text, partition, kind_text, places, count, length = prefix.split()
+    offset_text, partition, kind_text, places, errors, count, length = prefix.split()
     offset = int(offset_text)
     kind = kind_text.decode()
     if places == b"-":
-        return int(partition), kind, Row(offset, (), [], b"")
+        return Parsed(int(partition), kind, errors, Row(offset, (), [], b""))
     cut = len(rest) - int(length)
     block, data = rest[:cut], rest[cut:]
     try:
@@ -121,12 +122,12 @@ def parse_row(packed: bytes) -> tuple[int, str, Row]:
             if not (block.startswith(b"content-type:") or b"\0content-type:" in block):
                 lines.append(NO_CONTENT_TYPE)
     except Rejected:
-        return int(partition), "x", Row(offset, (), [], b"")
+        return Parsed(int(partition), "x", errors, Row(offset, (), [], b""))
     if OWN_ATTRIBUTES in block or kind == "s":  # the event came by way of another broker
         lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
     lines.append(b"ce-knativekafkapartition:" + partition)
     lines.append(b"ce-knativekafkaoffset:" + offset_text)
-    return int(partition), kind, Row(offset, _places(places), lines, data)
+    return Parsed(int(partition), kind, errors, Row(offset, _places(places), lines, data))
 
 
 def _structured(block: bytes, data: bytes) -> tuple[list[bytes], bytes]:

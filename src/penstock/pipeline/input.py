@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.delivery.row import Row
-from penstock.pipeline.handover import parse_row
+from penstock.pipeline.filter_errors import FilterErrors
+from penstock.pipeline.handover import NO_ERRORS, parse_row
 
 logger = logging.getLogger("penstock.worker")
 
@@ -27,12 +28,13 @@ MOST_BYTES = 1024 * 1024
 class SparkRows:
     """A ``delivery.deliver.Source`` over the Arrow batches of one task."""
 
-    def __init__(self, batches: Iterator[Any], topic: str) -> None:
+    def __init__(self, batches: Iterator[Any], topic: str, filter_errors: FilterErrors) -> None:
         self.is_over = False
         self.is_ready = False  # more is buffered on this side of the socket
         self.partition = -1  # known from the first row on
         self._batches = batches
         self._topic = topic
+        self._filter_errors = filter_errors
         self._file = _input_of_this_worker()
         self._expected_offset = -1
         self.bad_records = 0  # records that are no events
@@ -76,7 +78,9 @@ class SparkRows:
         self.is_over = True
 
     def _row(self, packed: bytes) -> Row:
-        self.partition, kind, row = parse_row(packed)
+        self.partition, kind, errors, row = parse_row(packed)
+        if errors != NO_ERRORS:
+            self._filter_errors.note(errors, f"{self._topic}/{self.partition} offset {row.offset}")
         if kind == "x":
             self._note_bad_record(row.offset)
         if self._expected_offset not in (-1, row.offset):

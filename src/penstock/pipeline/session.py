@@ -37,6 +37,7 @@ SAFE = {
 }
 
 SMALL = {
+    "spark.sql.subexpressionElimination.enabled": "false",  # our SQL has its own steps; the search takes memory
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.showConsoleProgress": "false",

@@ -19,11 +19,12 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.udf import _create_udf
 from pyspark.util import PythonEvalType
 
-from penstock.contract.model import Subscription
+from penstock.filter.matching import matching
 from penstock.pipeline.handover import handed_over
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.worker import Assignment, serve_partition
 
+WHOLE_STAGE_SQL = 5_000  # characters of the filters' SQL
 BATCH_OPTIONS = {"maxOffsetsPerTrigger": "20000"}  # real-time mode knows no such bound
 
 
@@ -38,7 +39,10 @@ class QueryPlan:
 
 def start_query(session: SparkSession, settings: DispatcherSettings, plan: QueryPlan) -> StreamingQuery:
     records = _records(session, plan, BATCH_OPTIONS if settings.mode == "batch" else {})
-    rows = _rows(records, plan.assignment, fillers=settings.mode == "live")
+    matched = matching(each.filters for each in plan.assignment.subscriptions())
+    # Spark can write all steps of a row into one method. The JVM refuses such a method when it is long.
+    session.conf.set("spark.sql.codegen.wholeStage", matched.sql_length <= WHOLE_STAGE_SQL)
+    rows = _rows(handed_over(records, matched), fillers=settings.mode == "live")
     delivered = _map_in_arrow(rows, partial(serve_partition, plan.assignment))
     writer = delivered.writeStream.format("noop").outputMode("update").option("checkpointLocation", plan.checkpoint)
     if settings.mode == "live":
@@ -51,14 +55,13 @@ def warm_up(session: SparkSession) -> None:
 
     Without it the first query of a dispatcher takes several seconds longer to deliver its first event.
     """
-    everything = Subscription("", "", "", "", "", "", "")
     record = session.range(0, 1, 1, numPartitions=1).selectExpr(  # one task, or there is a worker for every slot
         "id as offset",
         "0 as partition",
         "cast('{}' as binary) as value",
         "array(named_struct('key', 'ce_id', 'value', cast('1' as binary))) as headers",
     )
-    rows = record.select(handed_over([everything]).alias("row"))
+    rows = handed_over(record, matching([()]))
     _map_in_arrow(rows, _discard).write.format("noop").mode("append").save()
 
 
@@ -84,8 +87,7 @@ def _records(session: SparkSession, plan: QueryPlan, options: Mapping[str, str])
     )
 
 
-def _rows(records: DataFrame, assignment: Assignment, *, fillers: bool) -> DataFrame:
-    packed = records.select(handed_over(assignment.subscriptions()).alias("row"))
+def _rows(packed: DataFrame, *, fillers: bool) -> DataFrame:
     if not fillers:
         return packed
     doubled = packed.select("row", F.explode(F.array(F.lit(True), F.lit(False))).alias("is_event"))

@@ -25,6 +25,8 @@ from penstock.errors import Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord
+from penstock.kafka.telemetry import tell
+from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
 
 logger = logging.getLogger("penstock.worker")
@@ -58,21 +60,23 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     """The function that Spark calls: delivers every row and yields nothing."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    source = SparkRows(batches, assignment.topic)
+    filter_errors = FilterErrors(assignment.subscriptions())
+    source = SparkRows(batches, assignment.topic, filter_errors)
     first = source.read_first()
     if first:
-        Holding(assignment, source.partition).serve(first, source)
+        Holding(assignment, source.partition, filter_errors).serve(first, source)
     yield from ()
 
 
 class Holding:
     """A claimed partition: its lanes, and their records in the ledger."""
 
-    def __init__(self, assignment: Assignment, partition: int) -> None:
+    def __init__(self, assignment: Assignment, partition: int, filter_errors: FilterErrors) -> None:
         self._assignment = assignment
         self._partition = partition
         self._quiet_due = 0.0
         self._is_lost = False  # somebody else has claimed the partition
+        self._filter_errors = filter_errors
         # A record of the ledger is never given up: while Kafka is away it waits here.
         self._producer = assignment.connection.producer(**{"message.timeout.ms": 0})
         self._ledger = ledger.LedgerWriter(self._producer)
@@ -106,6 +110,7 @@ class Holding:
     def _tick(self, last_round_seconds: float) -> None:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
         self._write_lanes(everything=False)
+        tell(self._producer, self._filter_errors.to_tell())
         self._producer.poll(0)
         if self._ledger.failure is not None:
             raise RuntimeError(f"the ledger cannot be written: {self._ledger.failure}")
@@ -122,6 +127,7 @@ class Holding:
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
         self._write_lanes(everything=True)
+        tell(self._producer, self._filter_errors.to_tell(at_once=True))
         try:
             self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
             claims.close(self._producer, self._assignment.topic_id, self._partition, self._generation)

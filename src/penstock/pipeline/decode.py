@@ -1,0 +1,94 @@
+"""From a record of the Kafka source to the attributes of its event, as far as somebody's filter wants them.
+
+Steps of SQL, like those of ``filter.matching``, which come behind them and use their columns: the text of each
+attribute, its type where a format keeps types, and what is found at paths into JSON data.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from penstock.filter.cesql_sql import literal
+from penstock.filter.conditions import ALWAYS_THERE
+from penstock.filter.matching import Column, Matching, path_column, tag_of, text_of
+
+HEADERS = (
+    (Column("by_name", "map_from_entries(headers)"),),
+    (Column("content_type", "cast(element_at(by_name, 'content-type') AS string)"),),
+    (Column("is_structured", "coalesce(startswith(lower(content_type), 'application/cloudevents'), FALSE)"),),
+    (Column("members", "CASE WHEN is_structured THEN from_json(cast(value AS string), 'map<string,string>') END"),),
+)
+ENVELOPE = Column("envelope", "CASE WHEN is_structured THEN try_parse_json(cast(value AS string)) END")
+# Without a content type data is JSON, as the JSON format has it.
+IS_JSON = r"coalesce(content_type RLIKE '(?i)\\A\\s*[^/;\\s]+/([^;\\s]*\\+)?json\\s*(;|\\z)', TRUE)"
+IN_BASE64 = "try_to_binary(try_variant_get(envelope, '$.data_base64', 'string'), 'base64')"
+DATA = Column(
+    "data",
+    "CASE WHEN is_structured THEN coalesce(try_variant_get(envelope, '$.data', 'variant'), "
+    f"try_parse_json(cast({IN_BASE64} AS string))) "
+    f"WHEN {IS_JSON} THEN try_parse_json(cast(value AS string)) END",
+)
+
+
+def decoded(matched: Matching) -> Iterator[Sequence[Column]]:
+    """What the filters need, step by step; the required attributes are always there."""
+    yield from HEADERS
+    if matched.tagged or matched.paths:
+        yield [ENVELOPE]
+    names = dict.fromkeys((*ALWAYS_THERE, *matched.attributes))
+    yield [Column(text_of(each), _text(each)) for each in names]
+    if matched.tagged:
+        yield [Column(tag_of(each), _tag(each)) for each in matched.tagged]
+    if matched.paths:
+        yield [DATA]
+        yield from in_data(matched.paths)
+
+
+def _text(name: str) -> str:
+    """Spark's JSON has limits that events have not; our own records have their attributes in headers as well."""
+    in_header = f"cast(element_at(by_name, 'ce_{name}') AS string)"
+    if name == "datacontenttype":
+        in_header = f"CASE WHEN is_structured THEN {in_header} ELSE content_type END"
+    return f"CASE WHEN members IS NOT NULL THEN element_at(members, '{name}') ELSE {in_header} END"
+
+
+def _tag(name: str) -> str:
+    """Headers hold strings; the JSON format has integers and truths too."""
+    kind = f"schema_of_variant(try_variant_get(envelope, '$.{name}', 'variant'))"
+    is_integer = f"try_cast({text_of(name)} AS int) IS NOT NULL"
+    return (
+        f"CASE WHEN envelope IS NULL THEN 's' ELSE CASE {kind} WHEN 'BOOLEAN' THEN 'b' "
+        f"WHEN 'BIGINT' THEN CASE WHEN {is_integer} THEN 'i' ELSE 's' END ELSE 's' END END"
+    )
+
+
+def in_data(paths: Sequence[str]) -> Iterator[list[Column]]:
+    """For each path the columns that ``filter.matching`` wants: text, tag and number. Starts from ``data``."""
+    columns = [path_column(place) for place in range(len(paths))]
+    yield [
+        Column(f"{each}_found", f"try_variant_get(data, {literal(path)}, 'variant')")
+        for each, path in zip(columns, paths, strict=True)
+    ]
+    yield [
+        Column(
+            f"{each}_number",
+            f"CASE WHEN schema_of_variant({each}_found) RLIKE 'BIGINT|DOUBLE|DECIMAL.*' "
+            f"THEN try_variant_get({each}_found, '$', 'double') END",
+        )
+        for each in columns
+    ]
+    yield [
+        Column(
+            f"{each}_tag",
+            f"CASE WHEN {each}_number BETWEEN -2147483648 AND 2147483647 AND {each}_number = floor({each}_number) "
+            f"THEN 'i' WHEN {each}_number IS NOT NULL THEN 'n' "
+            f"WHEN schema_of_variant({each}_found) = 'BOOLEAN' THEN 'b' ELSE 's' END",
+        )
+        for each in columns
+    ]
+    yield [
+        Column(
+            each,
+            f"CASE WHEN {each}_tag = 'i' THEN cast(cast({each}_number AS int) AS string) "
+            f"ELSE try_variant_get({each}_found, '$', 'string') END",
+        )
+        for each in columns
+    ]

@@ -1,0 +1,76 @@
+"""Filters that could not be evaluated: counted by subscription and error, told once a second, logged now and then.
+
+The JVM says with every row at which places an expression failed (``filter.matching``). Whoever reads the rows only
+counts these texts; they are taken apart when it is time to tell.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from penstock.contract.model import Subscription, Telemetry
+from penstock.filter.cesql_sql import ERRORS, FIRST_ERROR
+
+logger = logging.getLogger("penstock.worker")
+
+TELL_SECONDS = 1.0
+SAMPLE_SECONDS = 60.0  # of one subscription and one kind of error
+MOST_TEXTS = 10_000  # different ones that are kept
+
+
+class FilterErrors:
+    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+        self._subscriptions = subscriptions
+        self._counts: Counter[bytes] = Counter()
+        self._samples: dict[bytes, str] = {}
+        self._totals: dict[str, Counter[str]] = {}
+        self._tell_due = 0.0
+        self._logged: dict[tuple[str, str], float] = {}  # when, by uid and error
+
+    def note(self, errors: bytes, where: str) -> None:
+        self._counts[errors] += 1
+        if self._counts[errors] == 1:
+            self._samples[errors] = where
+            if len(self._counts) >= MOST_TEXTS:
+                self._sum_up()
+
+    def to_tell(self, *, at_once: bool = False) -> Telemetry | None:
+        """What was noted since the last time, at most once a second."""
+        if not (self._counts or self._totals) or (time.monotonic() < self._tell_due and not at_once):
+            return None
+        self._tell_due = time.monotonic() + TELL_SECONDS
+        self._sum_up()
+        told = Telemetry({uid: dict(counts) for uid, counts in self._totals.items()})
+        self._totals.clear()
+        return told
+
+    def _sum_up(self) -> None:
+        for text, count in self._counts.items():
+            for subscription, error in self._read(text):
+                self._totals.setdefault(subscription.uid, Counter())[error] += count
+                self._log(subscription, error, self._samples[text])
+        self._counts.clear()
+        self._samples.clear()
+
+    def _read(self, text: bytes) -> list[tuple[Subscription, str]]:
+        found = []
+        for part in text.decode().split(","):
+            places, _, number = part.partition(":")
+            error = ERRORS[int(number) - FIRST_ERROR]
+            found += [(self._subscriptions[int(place)], error) for place in places.split("+")]
+        return found
+
+    def _log(self, subscription: Subscription, error: str, where: str) -> None:
+        now = time.monotonic()
+        key = (subscription.uid, error)
+        if key not in self._logged or now >= self._logged[key] + SAMPLE_SECONDS:
+            self._logged[key] = now
+            logger.warning(
+                "the filter of %s %s/%s could not be evaluated (%s) for the event at %s",
+                subscription.kind.lower(),
+                subscription.namespace,
+                subscription.name,
+                error,
+                where,
+            )

@@ -12,9 +12,8 @@ from penstock.control.kinds import Resource, condition
 from penstock.control.records import Records
 from penstock.control.settings import ControllerSettings
 from penstock.control.world import Ledger
-from penstock.kafka import ledger
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ledger import read_ledger
+from penstock.kafka.ledger import StartPositions, read_ledger
 from tests.sink import Answer, Request, Sink
 from tests.waiting import until
 
@@ -49,7 +48,7 @@ class Running:
 
     kafka: KafkaConnection
     ingress: Sink
-    ledger: Ledger = ledger
+    ledger_at: Callable[[KafkaConnection], Ledger] = StartPositions
     changes: list[tuple[str, Resource]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -59,7 +58,7 @@ class Running:
             resync_seconds=0.5,
             default_partitions=2,
         )
-        self.controller = Controller(settings, self.ledger, lambda *change: self.changes.append(change))
+        self.controller = Controller(settings, lambda *change: self.changes.append(change), self.ledger_at)
         self.controller.start()
         until(lambda: self.controller.is_ready, "the controller")
 

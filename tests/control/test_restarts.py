@@ -15,15 +15,21 @@ from tests.waiting import until
 class Killed:
     """A ledger whose first write is the last thing that a controller does."""
 
-    def write_start_positions(self, *_arguments: Any) -> None:
+    def __init__(self, _connection: KafkaConnection) -> None:
+        pass
+
+    def write(self, *_arguments: Any) -> None:
         raise Unavailable("killed")
 
     def forget(self, *_arguments: Any) -> None:
         raise Unavailable("killed")
 
+    def close(self) -> None:
+        pass
+
 
 def test_a_start_that_was_decided_outlives_a_kill(run: Callable[..., Running], kafka: KafkaConnection) -> None:
-    first = run(ledger=Killed())
+    first = run(ledger_at=Killed)
     first.apply(broker())
     first.ready("Broker", "orders")
     produce(kafka, TOPIC, 2)

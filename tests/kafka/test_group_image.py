@@ -25,7 +25,7 @@ def test_a_consumer_in_the_group_of_a_trigger_is_no_reset(kafka: KafkaConnection
     member = Consumer({**config, "enable.auto.commit": False})
     member.subscribe([name])
     resets: list[Subscription] = []
-    images, groups = GroupImages(kafka, resets.append), Groups(kafka)
+    images, groups = GroupImages(kafka, ledger.FollowedLedger(kafka), resets.append), Groups(kafka)
     images.start()
     try:
         message = member.poll(30.0)
@@ -48,9 +48,9 @@ def test_a_position_is_shown_and_a_reset_of_an_idle_trigger_is_noticed(kafka: Ka
     core = topics.TopicSpec(LEDGER_TOPIC, config=topics.COMPACTED)
     topics.create_missing(kafka.admin(), [topics.TopicSpec(name), core])
     shown = Subscription(name, "Trigger", "default", name, name, f"group-of-{name}", "http://localhost/")
-    ledger.write_start_positions(kafka, name, name, "topic-id", {0: 4})
+    ledger.StartPositions(kafka).write(name, name, "topic-id", {0: 4})
     resets: list[Subscription] = []
-    images, groups = GroupImages(kafka, resets.append), Groups(kafka)
+    images, groups = GroupImages(kafka, ledger.FollowedLedger(kafka), resets.append), Groups(kafka)
     images.start()
     try:
         images.show({(name, "topic-id"): shown})

@@ -8,7 +8,7 @@ from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger
+from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerPart
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
 
 
@@ -21,8 +21,8 @@ def lane(kafka: KafkaConnection) -> LaneKey:
 
 def test_start_positions_are_written_once(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: a controller that repeats its work does not move a lane that has begun."""
-    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 7, 1: 9})
-    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 100, 1: 100})
+    ledger.StartPositions(kafka).write(lane.subscription_uid, "orders", lane.topic_id, {0: 7, 1: 9})
+    ledger.StartPositions(kafka).write(lane.subscription_uid, "orders", lane.topic_id, {0: 100, 1: 100})
     known = ledger.read_ledger(kafka)
     assert known.entry(lane) == (0, LaneRecord(7))
     assert known.entry(lane._replace(partition=1)) == (0, LaneRecord(9))
@@ -51,14 +51,14 @@ def test_an_erased_generation_is_gone_and_the_rest_stays(kafka: KafkaConnection,
 
 def test_forgetting_a_subscription_removes_all_its_lanes(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: a trigger made anew does not begin where its namesake ended."""
-    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 7, 1: 9})
-    ledger.forget(kafka, lane.subscription_uid)
+    ledger.StartPositions(kafka).write(lane.subscription_uid, "orders", lane.topic_id, {0: 7, 1: 9})
+    ledger.StartPositions(kafka).forget(lane.subscription_uid)
     assert ledger.read_ledger(kafka).entry(lane) is None
 
 
 def test_a_topic_made_anew_does_not_use_the_old_position(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: positions belong to a topic's id, not to its name."""
-    ledger.write_start_positions(kafka, lane.subscription_uid, "orders", lane.topic_id, {0: 7})
+    ledger.StartPositions(kafka).write(lane.subscription_uid, "orders", lane.topic_id, {0: 7})
     assert ledger.read_ledger(kafka).entry(lane._replace(topic_id="another")) is None
 
 
@@ -74,7 +74,7 @@ def test_a_later_query_outranks_an_earlier_one_that_claims_last(kafka: KafkaConn
     old, new = (claims.next_query_number(producer, topic_id) for _ in range(2))
     newer = claims.claim(producer, topic_id, 0, new)
     older = claims.claim(producer, topic_id, 0, old)
-    watch = claims.Watch(kafka)
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
     watch.read_to_end(10.0)
     assert watch.holder(topic_id, 0) == newer > older
     assert watch.holder(topic_id, 1) == 0
@@ -86,7 +86,7 @@ def test_the_closing_word_lets_the_successor_begin(kafka: KafkaConnection, lane:
     producer, topic_id = kafka.producer(), str(uuid.uuid4())
     first = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
     second = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
-    watch = claims.Watch(kafka)
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
     watch.read_to_end(10.0)
     assert watch.has_unclosed(topic_id, 0, below=second)
     claims.close(producer, topic_id, 0, first)
@@ -102,7 +102,7 @@ def test_a_release_fences_old_workers_but_not_the_next_query(kafka: KafkaConnect
     release = claims.next_query_number(producer, topic_id)
     new = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
     claims.release(producer, topic_id, 0, release)
-    watch = claims.Watch(kafka)
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
     watch.read_to_end(10.0)
     assert watch.holder(topic_id, 0) == new
     assert watch.has_unclosed(topic_id, 0, below=release << claims.QUERY_SHIFT)
@@ -124,7 +124,7 @@ def test_a_closing_word_covers_those_who_died_before(kafka: KafkaConnection, lan
     number = claims.next_query_number(producer, topic_id)
     killed = claims.claim(producer, topic_id, 0, number)
     successor = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
-    watch = claims.Watch(kafka)
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
     watch.read_to_end(10.0)
     assert watch.has_unclosed(topic_id, 0, successor)
     claims.close(producer, topic_id, 0, successor)

@@ -47,7 +47,7 @@ def test_batch_mode_delivers_everything_once(
     admin, producer = kafka.admin(), kafka.producer()
     topics.create_missing(admin, [topics.TopicSpec(topic, partitions=2)])
     topic_id = topics.describe(kafka.admin(), [topic])[topic].topic_id
-    ledger.write_start_positions(kafka, uid, topic, topic_id, {0: 0, 1: 0})
+    ledger.StartPositions(kafka).write(uid, topic, topic_id, {0: 0, 1: 0})
     subscription = Subscription(uid, "Trigger", "default", "batch", topic, f"group-{uid}", subscriber.url + "/b")
     put(
         producer,

@@ -6,6 +6,7 @@ the admin port answers (not ready, and why) while Kafka is still away.
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.contract.model import (
@@ -28,6 +29,7 @@ from penstock.control.world import Ledger, World
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
+from penstock.kafka.ledger import StartPositions
 from penstock.kafka.topics import COMPACTED, SHORT_LIVED, TopicSpec, create_missing
 
 logger = logging.getLogger("penstock.control")
@@ -36,10 +38,15 @@ CORE_TOPICS = (CONTRACT_TOPIC, RESOURCES_TOPIC, LEDGER_TOPIC, CLAIMS_TOPIC, REPO
 
 
 class Controller:
-    def __init__(self, settings: ControllerSettings, ledger: Ledger, on_change: Listener) -> None:
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        on_change: Listener,
+        ledger_at: Callable[[KafkaConnection], Ledger] = StartPositions,
+    ) -> None:
         self.settings = settings
         self.waiting_for = "it has not begun"
-        self._ledger = ledger
+        self._ledger_at = ledger_at
         self._on_change = on_change
         self._world: World | None = None
         self._lag: LagReader | None = None
@@ -79,6 +86,7 @@ class Controller:
             self._world.reports.stop()
             self._world.groups.close()
             self._world.counts.stop()
+            self._world.ledger.close()
 
     def _start(self) -> None:
         attempt = 0
@@ -124,7 +132,7 @@ class Controller:
             reports=reports,
             counts=Counts(connection).start(),
             receiver=Receiver(settings.probe_url),
-            ledger=self._ledger,
+            ledger=self._ledger_at(connection),
         )
         store.listen(self._on_change)
         self._world = world

@@ -20,7 +20,6 @@ from penstock.control.controller import Controller
 from penstock.control.settings import ControllerSettings
 from penstock.control.watch import Watchers
 from penstock.errors import Misconfigured
-from penstock.kafka import ledger
 
 logger = logging.getLogger("penstock.control")
 
@@ -48,7 +47,7 @@ def run(settings: ControllerSettings, flags: dict[str, Any] | None = None) -> No
     """Serves until SIGTERM or SIGINT. Misconfigured when the port cannot be had."""
     listener = _listen(settings.host, settings.admin_port)
     watchers = Watchers()
-    controller = Controller(settings, ledger, watchers.on_change)
+    controller = Controller(settings, watchers.on_change)
     app = application(controller, watchers, flags or {})
     app.router.lifespan_context = _lifespan(controller, watchers)
     config = uvicorn.Config(

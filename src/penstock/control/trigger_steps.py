@@ -58,7 +58,7 @@ def _write_start(world: World, trigger: Resource, topic: Topic, start: Start) ->
     if start.written:
         return start
     positions = dict(start.positions)
-    world.ledger.write_start_positions(world.connection, uid_of(trigger), topic.name, topic.topic_id, positions)
+    world.ledger.write(uid_of(trigger), topic.name, topic.topic_id, positions)
     return replace(start, written=True)
 
 
@@ -73,7 +73,7 @@ def take_apart(world: World, trigger: Resource) -> bool:
     topic = noted(broker).get(names.NOTED_TOPIC) if broker is not None else None
     if topic and world.reports.serves(topic, uid_of(trigger)) and not waited_long_enough(trigger, world.clock()):
         return False
-    world.ledger.forget(world.connection, uid_of(trigger))
+    world.ledger.forget(uid_of(trigger))
     world.groups.delete(names.trigger_group(namespace_of(trigger), name_of(trigger)))
     world.store.remove(trigger)
     return True

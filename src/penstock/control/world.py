@@ -16,20 +16,14 @@ from penstock.kafka.groups import Groups
 
 
 class Ledger(Protocol):
-    """The two things the controller does to the ledger; ``kafka.ledger`` is one."""
+    """What the controller does to the ledger; ``kafka.ledger.StartPositions`` does it."""
 
-    def write_start_positions(
-        self,
-        connection: KafkaConnection,
-        subscription_uid: str,
-        topic: str,
-        topic_id: str,
-        positions: Mapping[int, int],
-    ) -> None:
+    def write(self, subscription_uid: str, topic: str, topic_id: str, positions: Mapping[int, int]) -> None:
         """Idempotent: lanes that have a record for this topic id keep it."""
-        ...
 
-    def forget(self, connection: KafkaConnection, subscription_uid: str) -> None: ...
+    def forget(self, subscription_uid: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)

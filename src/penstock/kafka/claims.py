@@ -19,7 +19,7 @@ from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Unavailable
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ledger import Ledger
+from penstock.kafka.ledger import Ledger, LedgerPart
 from penstock.kafka.table import put
 
 QUERY_SHIFT = 32  # the claim's offset fills the lower half of a generation
@@ -68,20 +68,22 @@ def _key(topic_id: str, partition: int) -> str:
 
 
 class Watch:
-    """Claims and ledger as one consumer sees them. Not a thread: its owner calls ``poll``.
+    """Claims and, for a while, the ledger as one consumer sees them. Not a thread: its owner calls ``poll``.
 
-    The ledger is followed only until ``leave_ledger``: once a worker has taken over it is the only writer of
-    its lanes, and the claims are all it still needs to see.
+    The ledger is followed from what is known of it already until ``leave_ledger``: once a worker has taken over it is
+    the only writer of its lanes, and the claims are all it still needs to see.
     """
 
-    def __init__(self, connection: KafkaConnection) -> None:
-        self.ledger = Ledger()
+    def __init__(self, connection: KafkaConnection, known: LedgerPart | None = None) -> None:
+        self.ledger = known.ledger if known else Ledger()
         self._highest: dict[str, int] = {}  # partition key: the generation that holds it
         self._unclosed: dict[str, set[int]] = {}  # partition key: workers that have not said they are over
-        self._reached = {CLAIMS_TOPIC: 0, LEDGER_TOPIC: 0}
+        self._reached = {CLAIMS_TOPIC: 0}
+        if known is not None:
+            self._reached[LEDGER_TOPIC] = known.offset
         self._admin = connection.admin()
         self._consumer: Consumer = connection.consumer()
-        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._reached])
+        self._consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in self._reached.items()])
 
     def poll(self, timeout_seconds: float = 0.0) -> None:
         """Takes what has come."""

@@ -9,13 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from confluent_kafka import TopicPartition
-
-from penstock.contract.model import LEDGER_TOPIC, Subscription
+from penstock.contract.model import Subscription
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
-from penstock.kafka.ledger import LaneKey, Ledger
+from penstock.kafka.ledger import FollowedLedger, LaneKey
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -45,11 +43,12 @@ def resets(groups: Groups, subscriptions: Iterable[Subscription]) -> list[tuple[
 class GroupImages:
     """A thread that follows the ledger and commits, about once a second, what moved."""
 
-    def __init__(self, connection: KafkaConnection, on_reset: Callable[[Subscription], None]) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: KafkaConnection, ledger: FollowedLedger, on_reset: Callable[[Subscription], None]
+    ) -> None:
         self._groups = Groups(connection)
         self._on_reset = on_reset  # somebody has set offsets of this subscription's group
-        self._ledger = Ledger()
+        self._ledger = ledger
         self._moved: set[LaneKey] = set()
         self._resets_due = 0.0
         self.rounds = 0  # that were finished
@@ -72,16 +71,12 @@ class GroupImages:
         self._thread.join(timeout=10.0)
 
     def _run(self) -> None:
-        consumer = self._connection.consumer()
+        due = time.monotonic() + INTERVAL_SECONDS
+        again = time.monotonic() + AGAIN_SECONDS
         try:
-            consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
-            due = time.monotonic() + INTERVAL_SECONDS
-            again = time.monotonic() + AGAIN_SECONDS
             while True:
-                is_last = self._stopping.is_set()
-                for message in consumer.consume(2000, POLL_SECONDS):
-                    if message.error() is None:
-                        self._moved.add(self._ledger.take(message.key(), message.value()))
+                is_last = self._stopping.wait(POLL_SECONDS)
+                self._follow()
                 began = time.monotonic()
                 if began >= again:
                     again = began + AGAIN_SECONDS
@@ -93,8 +88,14 @@ class GroupImages:
                 if is_last:
                     return
         finally:
-            consumer.close()
             self._groups.close()
+
+    def _follow(self) -> None:
+        try:
+            self._ledger.poll()
+        except Exception:
+            logger.exception("the ledger is not followed")
+        self._moved |= self._ledger.take_moved()
 
     def _refresh(self) -> None:
         """One round. Whatever goes wrong in it, the next one comes."""

@@ -7,12 +7,15 @@ into a record that nobody reads any more. Generations come from ``claims``; gene
 that the controller writes before a subscription is ready.
 """
 
+import threading
 import time
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
-from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from penstock.contract.model import LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
@@ -47,6 +50,7 @@ class LedgerEntry(NamedTuple):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(LaneRecord)
+_part_decoder = msgspec.json.Decoder(tuple[int, list[tuple[str, str, int, int, LaneRecord]]])
 
 
 def encode_key(lane: LaneKey, generation: int) -> bytes:
@@ -79,8 +83,11 @@ class Ledger:
                 f"the ledger record of {lane} has format {record.format}; this version knows {FORMAT}",
                 hint="start a version of Penstock at least as new as the one that wrote it",
             )
-        self._lanes.setdefault(lane, {})[generation] = record
+        self.put(lane, generation, record)
         return lane
+
+    def put(self, lane: LaneKey, generation: int, record: LaneRecord) -> None:
+        self._lanes.setdefault(lane, {})[generation] = record
 
     def entry(self, lane: LaneKey) -> LedgerEntry | None:
         """What counts for this lane: the record of the highest generation."""
@@ -90,35 +97,133 @@ class Ledger:
         generation = max(generations)
         return LedgerEntry(generation, generations[generation])
 
+    def only(self, wanted: Callable[[LaneKey], bool]) -> "Ledger":
+        """A copy with some of the lanes."""
+        copied = Ledger()
+        copied._lanes = {lane: dict(found) for lane, found in self._lanes.items() if wanted(lane)}
+        return copied
+
     def lanes(self) -> list[LaneKey]:
         return list(self._lanes)
+
+    def records(self) -> Iterable[tuple[LaneKey, dict[int, LaneRecord]]]:
+        return self._lanes.items()
 
     def generations(self, lane: LaneKey) -> list[int]:
         return sorted(self._lanes.get(lane, {}))
 
 
-def read_ledger(connection: KafkaConnection, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> Ledger:
-    """The whole ledger up to its present end. Raises Unavailable when it cannot be read: never starts without."""
-    ledger = Ledger()
-    end = topics.end_of_table(connection.admin(), LEDGER_TOPIC)
-    consumer = connection.consumer()
-    try:
-        consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
-        reached = 0
+class FollowedLedger:
+    """The ledger for whoever needs it again and again: it reads on from where it was. May be shared by threads."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._consumer: Consumer | None = None
+        self._admin: AdminClient | None = None
+        self._ledger = Ledger()
+        self._reached = 0
+        self._moved: set[LaneKey] = set()
+
+    def poll(self) -> None:
+        """Takes what has come, and does not wait."""
+        with self._lock:
+            self._take(0.0)
+
+    def read_to_end(self, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> None:
+        """Up to where the topic ends now. Raises Unavailable when it cannot be read: nobody starts without."""
+        if self._admin is None:
+            self._admin = self._connection.admin()
+        end = topics.end_of_table(self._admin, LEDGER_TOPIC)
         deadline = time.monotonic() + timeout_seconds
-        while reached < end and time.monotonic() < deadline:
-            for message in consumer.consume(1000, 0.02):
+        with self._lock:
+            if end < self._reached:  # the topic was made anew
+                self._start_over()
+            while self._reached < end:
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"the ledger at {self._connection.bootstrap_servers} could not be read "
+                        f"within {timeout_seconds:g} s",
+                        hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",
+                    )
+                self._take(0.02)
+
+    def entry(self, lane: LaneKey) -> LedgerEntry | None:
+        with self._lock:
+            return self._ledger.entry(lane)
+
+    def part(self, wanted: Callable[[LaneKey], bool]) -> "LedgerPart":
+        """What is known now of some of the lanes; it stays as it is when the ledger goes on."""
+        with self._lock:
+            return LedgerPart(self._ledger.only(wanted), self._reached)
+
+    def take_moved(self) -> set[LaneKey]:
+        """The lanes that something was read about since this was last asked."""
+        with self._lock:
+            moved, self._moved = self._moved, set()
+        return moved
+
+    def lanes(self) -> list[LaneKey]:
+        with self._lock:
+            return self._ledger.lanes()
+
+    def close(self) -> None:
+        with self._lock:
+            self._start_over()
+
+    def _start_over(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = None
+        self._ledger = Ledger()
+        self._reached = 0
+
+    def _take(self, wait_seconds: float) -> None:
+        if self._consumer is None:
+            self._consumer = self._connection.consumer()
+            self._consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
+        while messages := self._consumer.consume(2000, wait_seconds):
+            for message in messages:
                 if message.error() is None:
-                    ledger.take(message.key(), message.value())
-                    reached = message.offset() + 1
-        if reached >= end:
-            return ledger
-        raise Unavailable(
-            f"the ledger at {connection.bootstrap_servers} could not be read within {timeout_seconds:g} s",
-            hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",
-        )
+                    self._moved.add(self._ledger.take(message.key(), message.value()))
+                    self._reached = message.offset() + 1
+            wait_seconds = 0.0
+
+
+class LedgerPart(NamedTuple):
+    """Some lanes, and the offset up to which the ledger had been read for them."""
+
+    ledger: Ledger
+    offset: int
+
+    def packed(self) -> bytes:
+        """For the way to another process."""
+        records = [
+            (*lane, generation, record)
+            for lane, found in self.ledger.records()
+            for generation, record in found.items()
+        ]
+        return zlib.compress(_encoder.encode((self.offset, records)), 1)
+
+
+def unpacked(packed: bytes, partition: int) -> LedgerPart:
+    """The lanes of one partition."""
+    offset, records = _part_decoder.decode(zlib.decompress(packed))
+    known = Ledger()
+    for uid, topic_id, at, generation, record in records:
+        if at == partition:
+            known.put(LaneKey(uid, topic_id, at), generation, record)
+    return LedgerPart(known, offset)
+
+
+def read_ledger(connection: KafkaConnection, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> Ledger:
+    """The whole ledger up to its present end, once."""
+    followed = FollowedLedger(connection)
+    try:
+        followed.read_to_end(timeout_seconds)
+        return followed.part(lambda _: True).ledger
     finally:
-        consumer.close()
+        followed.close()
 
 
 class LedgerWriter:
@@ -152,28 +257,31 @@ class LedgerWriter:
             self.failure = error.str()
 
 
-def write_start_positions(
-    connection: KafkaConnection,
-    subscription_uid: str,
-    topic: str,
-    topic_id: str,
-    positions: Mapping[int, int],
-) -> None:
-    """Where a new subscription begins. Lanes that already have a record keep it, so this may be repeated."""
-    ledger = read_ledger(connection)
-    writer = LedgerWriter(connection.producer())
-    for partition, position in positions.items():
-        lane = LaneKey(subscription_uid, topic_id, partition)
-        if ledger.entry(lane) is None:
-            writer.write(lane, START_GENERATION, LaneRecord(position))
-    writer.flush(f"start positions of {topic}")
+class StartPositions:
+    """What the controller does to the ledger."""
 
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._ledger = FollowedLedger(connection)
+        self._producer = connection.lasting_producer()
 
-def forget(connection: KafkaConnection, subscription_uid: str) -> None:
-    """Removes every lane of a subscription that is no more."""
-    ledger = read_ledger(connection)
-    writer = LedgerWriter(connection.producer())
-    for lane in ledger.lanes():
-        if lane.subscription_uid == subscription_uid:
-            writer.erase(lane, ledger.generations(lane))
-    writer.flush("the end of a subscription")
+    def write(self, subscription_uid: str, topic: str, topic_id: str, positions: Mapping[int, int]) -> None:
+        """Where a new subscription begins. Lanes that already have a record keep it, so this may be repeated."""
+        self._ledger.read_to_end()
+        writer = LedgerWriter(self._producer)
+        for partition, position in positions.items():
+            lane = LaneKey(subscription_uid, topic_id, partition)
+            if self._ledger.entry(lane) is None:
+                writer.write(lane, START_GENERATION, LaneRecord(position))
+        writer.flush(f"start positions of {topic}")
+
+    def forget(self, subscription_uid: str) -> None:
+        """Removes every lane of a subscription that is no more."""
+        self._ledger.read_to_end()
+        known = self._ledger.part(lambda lane: lane.subscription_uid == subscription_uid).ledger
+        writer = LedgerWriter(self._producer)
+        for lane in known.lanes():
+            writer.erase(lane, known.generations(lane))
+        writer.flush("the end of a subscription")
+
+    def close(self) -> None:
+        self._ledger.close()

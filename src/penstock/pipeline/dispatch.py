@@ -28,6 +28,7 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.fetch import spark_connector_jars
 from penstock.kafka.group_image import GroupImages
 from penstock.kafka.java import java_home
+from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
@@ -52,7 +53,8 @@ def run(settings: DispatcherSettings) -> None:
     connection = KafkaConnection(settings.bootstrap_servers, client_id="penstock-dispatcher")
     session = start_session(settings, spark_connector_jars(), java_home())
     _end_on_signals(stopping)  # again: PySpark takes Ctrl-C for itself
-    dispatcher = Dispatcher(Environment(session, settings, connection, connection.lasting_producer(), started_at))
+    ledger, producer = FollowedLedger(connection), connection.lasting_producer()
+    dispatcher = Dispatcher(Environment(session, settings, connection, ledger, producer, started_at))
     try:
         dispatcher.start(stopping)
         with ready_mark(Path(settings.data_dir)):
@@ -83,7 +85,7 @@ class Dispatcher:
         self._changed_at: float | None = None
         self._queries: dict[str, TopicQuery] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
-        self._images = GroupImages(self._connection, self._on_reset)
+        self._images = GroupImages(self._connection, environment.ledger, self._on_reset)
         self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = environment.producer
         self._admin = self._connection.admin()

@@ -13,7 +13,7 @@ from penstock.errors import Misconfigured
 from penstock.kafka import claims, group_image, ledger, topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
-from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger
+from penstock.kafka.ledger import FollowedLedger, LaneKey, LaneRecord, Ledger, LedgerPart
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -22,9 +22,12 @@ logger = logging.getLogger("penstock.dispatcher")
 class Beginning:
     topic_id: str
     offsets: Mapping[int, int]
+    ledger: LedgerPart  # the topic's
 
 
-def find_beginning(connection: KafkaConnection, topic: str, subscriptions: Sequence[Subscription]) -> Beginning:
+def find_beginning(
+    connection: KafkaConnection, followed: FollowedLedger, topic: str, subscriptions: Sequence[Subscription]
+) -> Beginning:
     """Raises Misconfigured when the topic is missing, Unavailable when the ledger or Kafka cannot be read."""
     admin = connection.admin()
     state = topics.describe(admin, [topic]).get(topic)
@@ -32,7 +35,9 @@ def find_beginning(connection: KafkaConnection, topic: str, subscriptions: Seque
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
     _obey_resets(connection, subscriptions, state.topic_id)
-    known = ledger.read_ledger(connection)
+    followed.read_to_end()
+    part = followed.part(lambda lane: lane.topic_id == state.topic_id)
+    known = part.ledger
     latest = topics.latest_offsets(admin, topic, state.partitions)  # after the ledger, so that it cannot be behind it
     _pull_back(connection, known, topic, state.topic_id, subscriptions, latest)
     offsets = {}
@@ -47,7 +52,7 @@ def find_beginning(connection: KafkaConnection, topic: str, subscriptions: Seque
                 earliest[partition] - 1,
             )
         offsets[partition] = min(max(wanted, earliest[partition]), latest[partition])
-    return Beginning(state.topic_id, offsets)
+    return Beginning(state.topic_id, offsets, part)
 
 
 def lowest_position(known: Ledger, topic_id: str, partition: int, subscriptions: Sequence[Subscription]) -> int:

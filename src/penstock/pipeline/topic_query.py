@@ -24,6 +24,7 @@ from penstock.delivery.deliver import Limits
 from penstock.errors import Misconfigured, PenstockError
 from penstock.kafka import claims
 from penstock.kafka.connection import KafkaConnection, Producer
+from penstock.kafka.ledger import FollowedLedger
 from penstock.pipeline.session import slots
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.start import find_beginning
@@ -45,6 +46,7 @@ class Environment:
     session: SparkSession
     settings: DispatcherSettings
     connection: KafkaConnection
+    ledger: FollowedLedger
     producer: Producer  # for claims and the ledger; a new one would cost every start a quarter of a second
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
 
@@ -118,7 +120,7 @@ class TopicQuery:
         self._failed(reason)
 
     def _start_or_replace(self, free_slots: int) -> None:
-        old = self._running
+        old, began = self._running, time.monotonic()
         if old is not None and old.partitions > free_slots:  # no room for two side by side: one after the other
             free_slots += old.partitions
             self.stop()
@@ -136,6 +138,7 @@ class TopicQuery:
             self._failed(error.message if isinstance(error, PenstockError) else first_line(error))
             return
         self._running = new
+        started = time.monotonic()
         if old is not None:
             self._await_tasks(new)
             self._let_go(old, release_number)
@@ -143,12 +146,18 @@ class TopicQuery:
         uids = tuple(each.uid for each in new.subscriptions)
         mode = self._environment.settings.mode
         self.report = QueryReport(self.topic, "running", "", uids, mode, new.since)
-        logger.info("the query of %s runs for %d subscriptions", self.topic, len(uids))
+        logger.info(
+            "the query of %s runs for %d subscriptions (%.1f s to start it, %.1f s to take over)",
+            self.topic,
+            len(uids),
+            started - began,
+            time.monotonic() - started,
+        )
 
     def _start(self, free_slots: int) -> Running:
         environment, settings = self._environment, self._environment.settings
         wanted = self.wanted
-        beginning = find_beginning(environment.connection, self.topic, wanted)
+        beginning = find_beginning(environment.connection, environment.ledger, self.topic, wanted)
         partitions = len(beginning.offsets)
         if settings.mode == "live" and partitions > free_slots:
             raise Misconfigured(
@@ -163,6 +172,7 @@ class TopicQuery:
             limits=Limits(
                 settings.delivery_window, settings.unfinished_rows, settings.unfinished_megabytes * 1024 * 1024
             ),
+            ledger=beginning.ledger.packed(),
             query=claims.next_query_number(environment.producer, beginning.topic_id),
             predecessor_until=self._predecessor_until,
             ends_with_input=settings.mode == "batch",

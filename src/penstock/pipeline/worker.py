@@ -48,6 +48,7 @@ class Assignment:
     topic_id: str
     subscriptions_json: bytes
     limits: Limits
+    ledger: bytes  # what the dispatcher has read of the ledger, packed: the workers need not read all of it
     query: int  # its number, from claims.next_query_number
     predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
     ends_with_input: bool = False  # batch mode: all must be finished before the task ends
@@ -80,7 +81,7 @@ class Holding:
         # A record of the ledger is never given up: while Kafka is away it waits here.
         self._producer = assignment.connection.producer(**{"message.timeout.ms": 0})
         self._ledger = ledger.LedgerWriter(self._producer)
-        self._watch = claims.Watch(assignment.connection)
+        self._watch = claims.Watch(assignment.connection, ledger.unpacked(assignment.ledger, partition))
         self._generation = self._take_over()
         self._keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         self._deliveries = Deliveries(self._lanes(), assignment.limits, self._tick)

@@ -29,12 +29,13 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of a record.
 
     Its key is ``topic id/partition``, with ``/closed`` behind it for a closing word; ``topic id/query`` only
-    yields numbers.
+    yields numbers; ``topic id/up/task`` says that a task of a query is ready for its first row.
     """
 
     query: int = 0  # the number of the query that claims
     is_release: bool = False  # claimed by the dispatcher only to make older workers let go
     closed: int = 0  # in a closing word: the generation that is over
+    up: int = 0  # the number of the query whose task is ready
 
 
 _encoder = msgspec.json.Encoder()
@@ -63,6 +64,11 @@ def close(producer: Producer, topic_id: str, partition: int, generation: int) ->
     put(producer, CLAIMS_TOPIC, _key(topic_id, partition) + "/closed", _encoder.encode(Claim(closed=generation)))
 
 
+def say_up(producer: Producer, topic_id: str, task: int, query: int) -> None:
+    """Says that this task of a query is ready; which partition it has, it learns only from its first row."""
+    put(producer, CLAIMS_TOPIC, f"{topic_id}/up/{task}", _encoder.encode(Claim(up=query)))
+
+
 def _key(topic_id: str, partition: int) -> str:
     return f"{topic_id}/{partition}"
 
@@ -78,6 +84,7 @@ class Watch:
         self.ledger = known.ledger if known else Ledger()
         self._highest: dict[str, int] = {}  # partition key: the generation that holds it
         self._unclosed: dict[str, set[int]] = {}  # partition key: workers that have not said they are over
+        self._up: dict[str, int] = {}  # task key: the latest query whose task is ready
         self._reached = {CLAIMS_TOPIC: 0}
         if known is not None:
             self._reached[LEDGER_TOPIC] = known.offset
@@ -116,6 +123,10 @@ class Watch:
         """The generation that holds the partition now, 0 when nobody ever claimed it."""
         return self._highest.get(_key(topic_id, partition), 0)
 
+    def is_up(self, topic_id: str, tasks: int, query: int) -> bool:
+        """Whether all tasks of a query are ready for their first row."""
+        return all(self._up.get(f"{topic_id}/up/{task}", 0) >= query for task in range(tasks))
+
     def has_unclosed(self, topic_id: str, partition: int, below: int) -> bool:
         """Whether a worker of a generation below this one has not said its closing word."""
         return any(g < below for g in self._unclosed.get(_key(topic_id, partition), ()))
@@ -129,6 +140,8 @@ class Watch:
             unclosed = self._unclosed.get(key.removesuffix("/closed"), set())
             # Whoever held the partition before the one that closes was over, or taken for dead, by then.
             unclosed.difference_update([g for g in unclosed if g <= record.closed])
+        elif record.up:
+            self._up[key] = record.up
         elif record.query:
             generation = record.query << QUERY_SHIFT | offset + 1
             self._highest[key] = max(self._highest.get(key, 0), generation)

@@ -5,9 +5,6 @@ Started by Spark (``spark.python.daemon.module``). Nothing here may start a thre
 that is why pyarrow, which does, is not among the imports.
 """
 
-import pyspark.sql.conversion
-import pyspark.sql.pandas.serializers
-import pyspark.worker
 from pyspark.daemon import manager
 
 import penstock.pipeline.worker  # noqa: F401

@@ -25,7 +25,6 @@ FAST = {
     "spark.sql.execution.pandas.udf.buffer.size": "4",  # hand over at once, do not collect
     "spark.python.unix.domain.socket.enabled": "true",  # TCP would wait 40 ms for acknowledgements
     "spark.python.daemon.module": "penstock.pipeline.daemon",  # workers begin without importing anything
-    "spark.ui.liveUpdate.period": "0",  # whether tasks run is known at once, not with the next sign of life
     "spark.locality.wait": "0",  # a task must not wait 3 s for its favourite executor
 }
 

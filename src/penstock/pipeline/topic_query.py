@@ -11,7 +11,6 @@ import itertools
 import logging
 import shutil
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +32,7 @@ from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment
 
 logger = logging.getLogger("penstock.dispatcher")
 
-RUNNING_SECONDS = 30.0  # longest wait for the tasks of a new query
+RUNNING_SECONDS = 60.0  # longest wait for the tasks of a new query; thousands of filters take a while
 LET_GO_SECONDS = 4.5  # longest wait for the closing words of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
@@ -140,8 +139,7 @@ class TopicQuery:
         self._running = new
         started = time.monotonic()
         if old is not None:
-            self._await_tasks(new)
-            self._let_go(old, release_number)
+            self._let_go(old, release_number, new)
             self._end(old)
         uids = tuple(each.uid for each in new.subscriptions)
         mode = self._environment.settings.mode
@@ -174,6 +172,7 @@ class TopicQuery:
             ),
             ledger=beginning.ledger.packed(),
             query=claims.next_query_number(environment.producer, beginning.topic_id),
+            replaces=self._running is not None and settings.mode == "live",
             predecessor_until=self._predecessor_until,
             ends_with_input=settings.mode == "batch",
         )
@@ -189,32 +188,21 @@ class TopicQuery:
             return 0
         return claims.next_query_number(self._environment.producer, running.assignment.topic_id)
 
-    def _await_tasks(self, new: Running) -> None:
-        """Until the new query's tasks run, so that nobody waits longer than the hand-over takes."""
-        tracker = self._environment.session.sparkContext.statusTracker()
-        deadline = time.monotonic() + RUNNING_SECONDS
-        while time.monotonic() < deadline and new.query.isActive:
-            stages = [
-                tracker.getStageInfo(stage)
-                for job in tracker.getJobIdsForGroup(str(new.query.runId))
-                for stage in (tracker.getJobInfo(job) or _NO_JOB).stageIds
-            ]
-            if self._environment.settings.mode == "batch" or any(
-                stage is not None and stage.numActiveTasks >= new.partitions for stage in stages
-            ):
-                return
-            time.sleep(0.02)
+    def _let_go(self, old: Running, release_number: int, new: Running | None = None) -> None:
+        """Asks the workers of a query to finish, and waits for their closing words, though not for ever.
 
-    def _let_go(self, old: Running, release_number: int) -> None:
-        """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
+        They serve until all tasks of the new query are ready, so that nobody waits longer than the hand-over takes.
+        """
         producer, topic_id = self._environment.producer, old.assignment.topic_id
         watch = claims.Watch(self._environment.connection)
+        below = release_number << claims.QUERY_SHIFT
         try:
+            watch.read_to_end(10.0)
+            if new is not None:
+                self._await_tasks(new, watch)
             for partition in range(old.partitions):
                 claims.release(producer, topic_id, partition, release_number)
-            watch.read_to_end(10.0)
             deadline = time.monotonic() + LET_GO_SECONDS
-            below = release_number << claims.QUERY_SHIFT
             while time.monotonic() < deadline and any(
                 watch.has_unclosed(topic_id, partition, below) for partition in range(old.partitions)
             ):
@@ -223,6 +211,15 @@ class TopicQuery:
             logger.warning("workers of %s were not asked to let go: %s", self.topic, first_line(error))
         finally:
             watch.close()
+
+    def _await_tasks(self, new: Running, watch: claims.Watch) -> None:
+        if self._environment.settings.mode == "batch":
+            return  # its tasks come and go
+        deadline = time.monotonic() + RUNNING_SECONDS
+        while time.monotonic() < deadline and new.query.isActive:
+            watch.poll(0.05)
+            if watch.is_up(new.assignment.topic_id, new.partitions, new.assignment.query):
+                return
 
     def _end(self, running: Running) -> None:
         try:
@@ -242,13 +239,6 @@ class TopicQuery:
 
 def replace_report(report: QueryReport, state: str, reason: str) -> QueryReport:
     return msgspec.structs.replace(report, state=state, reason=reason, since=time.time())
-
-
-class _NoJob:
-    stageIds: Sequence[int] = ()  # noqa: N815 - Spark's name
-
-
-_NO_JOB = _NoJob()
 
 
 def first_line(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from pyspark import TaskContext
 
 from penstock.contract.model import Subscription
 from penstock.delivery.deliver import Deliveries, Limits
@@ -50,6 +51,7 @@ class Assignment:
     limits: Limits
     ledger: bytes  # what the dispatcher has read of the ledger, packed: the workers need not read all of it
     query: int  # its number, from claims.next_query_number
+    replaces: bool = False  # another query, which serves until all tasks of this one are ready
     predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
     ends_with_input: bool = False  # batch mode: all must be finished before the task ends
 
@@ -61,12 +63,20 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     """The function that Spark calls: delivers every row and yields nothing."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if assignment.replaces:
+        _say_up(assignment)
     filter_errors = FilterErrors(assignment.subscriptions())
     source = SparkRows(batches, assignment.topic, filter_errors)
     first = source.read_first()
     if first:
         Holding(assignment, source.partition, filter_errors).serve(first, source)
     yield from ()
+
+
+def _say_up(assignment: Assignment) -> None:
+    context = TaskContext.get()
+    producer = assignment.connection.producer()  # its threads end with it: an idle partition keeps none
+    claims.say_up(producer, assignment.topic_id, context.partitionId() if context else 0, assignment.query)
 
 
 class Holding:

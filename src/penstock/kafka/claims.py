@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Unavailable
-from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ends import Ends
 from penstock.kafka.ledger import Ledger, LedgerPart
 from penstock.kafka.table import put
 
@@ -88,7 +88,7 @@ class Watch:
         self._reached = {CLAIMS_TOPIC: 0}
         if known is not None:
             self._reached[LEDGER_TOPIC] = known.offset
-        self._admin = connection.admin()
+        self._ends = Ends(connection)
         self._consumer: Consumer = connection.consumer()
         self._consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in self._reached.items()])
 
@@ -107,7 +107,7 @@ class Watch:
 
     def read_to_end(self, timeout_seconds: float) -> None:
         """Until what is followed has been read up to where it ended when this was called, or later."""
-        ends = {topic: topics.end_of_table(self._admin, topic) for topic in self._reached}
+        ends = {topic: self._ends.of(topic) for topic in self._reached}
         deadline = time.monotonic() + timeout_seconds
         while any(self._reached[topic] < end for topic, end in ends.items()):
             if time.monotonic() > deadline:
@@ -133,6 +133,7 @@ class Watch:
 
     def close(self) -> None:
         self._consumer.close()
+        self._ends.close()
 
     def _take_claim(self, key: str, raw: bytes, offset: int) -> None:
         record = _decoder.decode(raw)

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from penstock.contract.model import LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
-from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ends import Ends
 
 START_GENERATION = 0
 FORMAT = 1
@@ -120,7 +119,7 @@ class FollowedLedger:
         self._connection = connection
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
-        self._admin: AdminClient | None = None
+        self._ends: Ends | None = None
         self._ledger = Ledger()
         self._reached = 0
         self._moved: set[LaneKey] = set()
@@ -132,9 +131,9 @@ class FollowedLedger:
 
     def read_to_end(self, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> None:
         """Up to where the topic ends now. Raises Unavailable when it cannot be read: nobody starts without."""
-        if self._admin is None:
-            self._admin = self._connection.admin()
-        end = topics.end_of_table(self._admin, LEDGER_TOPIC)
+        if self._ends is None:
+            self._ends = Ends(self._connection)
+        end = self._ends.of(LEDGER_TOPIC)
         deadline = time.monotonic() + timeout_seconds
         with self._lock:
             if end < self._reached:  # the topic was made anew
@@ -170,6 +169,9 @@ class FollowedLedger:
     def close(self) -> None:
         with self._lock:
             self._start_over()
+            if self._ends is not None:
+                self._ends.close()
+            self._ends = None
 
     def _start_over(self) -> None:
         if self._consumer is not None:

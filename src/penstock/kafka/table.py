@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from penstock.errors import Misconfigured, Rejected, Unavailable
-from penstock.kafka import topics
+from penstock.errors import Rejected, Unavailable
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ends import Ends
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -73,13 +73,16 @@ class Table:
 
     def _find_end(self) -> int:
         """Where the topic ends now; waits until Kafka and the topic are there."""
-        admin = self._connection.admin()
-        while not self._stopping.is_set():
-            try:
-                return topics.end_of_table(admin, self.topic)
-            except (Unavailable, Misconfigured) as error:
-                logger.debug("table %s: %s", self.topic, error.message)
-                self._stopping.wait(POLL_SECONDS)
+        ends = Ends(self._connection)
+        try:
+            while not self._stopping.is_set():
+                try:
+                    return ends.of(self.topic)
+                except Unavailable as error:
+                    logger.debug("table %s: %s", self.topic, error.message)
+                    self._stopping.wait(POLL_SECONDS)
+        finally:
+            ends.close()
         return 0
 
     def _take(self, consumer: Consumer) -> int:

@@ -122,15 +122,6 @@ def _url_safe(topic_id: str) -> str:
     return topic_id.replace("+", "-").replace("/", "_")
 
 
-def end_of_table(admin: AdminClient, topic: str) -> int:
-    """The end of a topic of one partition.
-
-    Asked through an admin client because a broker answers the requests of one connection one after the other:
-    behind a consumer's waiting fetch the answer takes half a second.
-    """
-    return latest_offsets(admin, topic, 1)[0]
-
-
 def earliest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
     return _offsets(admin, topic, partitions, OffsetSpec.earliest())
 

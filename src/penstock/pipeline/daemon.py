@@ -5,9 +5,20 @@ Started by Spark (``spark.python.daemon.module``). Nothing here may start a thre
 that is why pyarrow, which does, is not among the imports.
 """
 
+import importlib
+
 from pyspark.daemon import manager
 
-import penstock.pipeline.worker  # noqa: F401
+PRELOADED = (
+    "pyspark.sql.conversion",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.types",
+    "pyspark.worker",
+    "penstock.pipeline.worker",
+)
+
+for _name in PRELOADED:
+    importlib.import_module(_name)
 
 if __name__ == "__main__":
     manager()

@@ -10,7 +10,7 @@ Spark uses its Python workers again. Nothing is yielded to Spark, which reads re
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,8 @@ LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partitio
 READ_SECONDS = 20.0
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 OUTRANKED_SECONDS = 60.0  # far longer than a dispatcher takes to stop a query that it has replaced
-QUIET_LANES_SECONDS = 1.0  # how often lanes are written that only passed rows by
+QUIET_LANES_SECONDS = 1.0  # how often lanes are written that only passed rows by,
+QUIET_LANES = 100  # and how many at once: with a thousand subscriptions each has its turn every ten seconds
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
 
 def _say_up(assignment: Assignment) -> None:
     context = TaskContext.get()
-    producer = assignment.connection.producer()  # its threads end with it: an idle partition keeps none
+    producer = assignment.connection.lasting_producer()  # its threads end with it: an idle partition keeps none
     claims.say_up(producer, assignment.topic_id, context.partitionId() if context else 0, assignment.query)
 
 
@@ -86,6 +87,7 @@ class Holding:
         self._assignment = assignment
         self._partition = partition
         self._quiet_due = 0.0
+        self._next_quiet = 0
         self._is_lost = False  # somebody else has claimed the partition
         self._filter_errors = filter_errors
         # A record of the ledger is never given up: while Kafka is away it waits here.
@@ -172,21 +174,27 @@ class Holding:
         return lanes
 
     def _write_lanes(self, *, everything: bool) -> None:
-        """What moved; lanes that only passed rows by are written once a second."""
+        """What moved; of the lanes that only passed rows by some every second, in turn."""
+        lanes = self._deliveries.lanes
+        quiet: Collection[int] = ()
         now = time.monotonic()
-        is_quiet_due = everything or now >= self._quiet_due
-        if is_quiet_due:
+        if everything:
+            quiet = range(len(lanes))
+        elif now >= self._quiet_due:
             self._quiet_due = now + QUIET_LANES_SECONDS
+            quiet = {(self._next_quiet + n) % len(lanes) for n in range(min(len(lanes), QUIET_LANES))}
+            self._next_quiet = (self._next_quiet + QUIET_LANES) % len(lanes)
         seen = self._deliveries.seen_offset
-        for key, lane in zip(self._keys, self._deliveries.lanes, strict=True):
-            if not (lane.is_dirty or is_quiet_due):
+        for place, lane in enumerate(lanes):
+            is_turn = place in quiet
+            if not (lane.is_dirty or is_turn):
                 continue
             before = lane.progress.position
             lane.progress.pass_by(seen)
             if lane.is_dirty or everything or lane.progress.position != before:
                 lane.is_dirty = False
                 record = LaneRecord(lane.progress.position, lane.progress.beyond())
-                self._ledger.write(key, self._generation, record)
+                self._ledger.write(self._keys[place], self._generation, record)
 
     def _erase_older(self) -> None:
         for key in self._keys:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,21 +56,13 @@ def cesql(
 
 
 def _answers(asked: "list[Asked]") -> "list[Answered]":
-    from penstock.kafka import fetch
-    from penstock.kafka.java import java_home
+    from penstock.cli.local_spark import local_spark
     from penstock.pipeline.evaluate import evaluate
-    from penstock.pipeline.session import start_session
-    from penstock.pipeline.settings import DispatcherSettings
 
     if not asked:
         return []
-    fetch.fetch_missing()
-    with tempfile.TemporaryDirectory(prefix="penstock-cesql-") as folder:
-        session = start_session(DispatcherSettings(data_dir=folder, master="local[1]"), [], java_home())
-        try:
-            return evaluate(session, asked)
-        finally:
-            session.stop()
+    with local_spark("Starting Spark") as session:
+        return evaluate(session, asked)
 
 
 def _questions(lines: Iterable[str]) -> "Iterator[Asked]":

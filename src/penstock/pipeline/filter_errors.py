@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from penstock.contract.model import Subscription, Telemetry
 from penstock.filter.cesql_sql import ERRORS, FIRST_ERROR
+from penstock.pipeline.handover import NO_ERRORS
 
 logger = logging.getLogger("penstock.worker")
 
@@ -47,19 +48,12 @@ class FilterErrors:
 
     def _sum_up(self) -> None:
         for text, count in self._counts.items():
-            for subscription, error in self._read(text):
+            for place, error in errors_by_place(text).items():
+                subscription = self._subscriptions[place]
                 self._totals.setdefault(subscription.uid, Counter())[error] += count
                 self._log(subscription, error, self._samples[text])
         self._counts.clear()
         self._samples.clear()
-
-    def _read(self, text: bytes) -> list[tuple[Subscription, str]]:
-        found = []
-        for part in text.decode().split(","):
-            places, _, number = part.partition(":")
-            error = ERRORS[int(number) - FIRST_ERROR]
-            found += [(self._subscriptions[int(place)], error) for place in places.split("+")]
-        return found
 
     def _log(self, subscription: Subscription, error: str, where: str) -> None:
         now = time.monotonic()
@@ -74,3 +68,12 @@ class FilterErrors:
                 error,
                 where,
             )
+
+
+def errors_by_place(text: bytes) -> dict[int, str]:
+    """What stands in a row: the name of the error at each place that had one."""
+    found: dict[int, str] = {}
+    for part in text.decode().split(",") if text != NO_ERRORS else ():
+        places, _, number = part.partition(":")
+        found |= dict.fromkeys(map(int, places.split("+")), ERRORS[int(number) - FIRST_ERROR])
+    return found

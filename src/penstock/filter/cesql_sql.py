@@ -38,7 +38,7 @@ FIRST_ERROR = 2
 MATH, CAST, MISSING_ATTRIBUTE, MISSING_FUNCTION, FUNCTION = (str(FIRST_ERROR + place) for place in range(5))
 
 ZERO = {"boolean": "FALSE", "integer": "0", "string": "''", "any": "FALSE"}
-LONGEST_SQL = 256 * 1024  # some operands stand twice; what grows beyond this is nobody's honest filter
+LONGEST_SQL = 32 * 1024  # some operands stand twice; what grows beyond this is nobody's honest filter
 SHORT_SQL = 400  # an operand that may stand twice
 REQUIRED = ("specversion", "id", "source", "type")
 WHITE = "[\\\\p{{IsWhite_Space}}]+"  # doubled braces: it stands in templates

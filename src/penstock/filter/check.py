@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 from penstock.errors import Rejected
 from penstock.filter.cesql_sql import AttributeSql, check_functions, truth
 from penstock.filter.cesql_syntax import DATA_DIALECT, parse
+from penstock.filter.matching import matching
 
 ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+\Z")
 VALUE_DIALECTS = ("exact", "prefix", "suffix")  # a map of attribute name to text
 LIST_DIALECTS = ("all", "any")  # a list of filters
 EXPRESSION_DIALECTS = ("cesql", DATA_DIALECT)
 DIALECTS = (*VALUE_DIALECTS, *LIST_DIALECTS, "not", *EXPRESSION_DIALECTS)
+LONGEST_SQL = 64 * 1024  # of all filters of one resource
 DEEPEST = 20  # nesting beyond this is a mistake, and would strain the compiler
 
 
@@ -28,7 +30,10 @@ def problems(filters: Any, where: str) -> list[Problem]:
     """What is wrong with a ``filters`` list found at ``where`` (for instance ``spec.filters``)."""
     if not isinstance(filters, Sequence) or isinstance(filters, str):
         return [Problem(where, "must be a list of filters")]
-    return [p for i, each in enumerate(filters) for p in _filter_problems(each, f"{where}[{i}]", 0)]
+    found = [p for i, each in enumerate(filters) for p in _filter_problems(each, f"{where}[{i}]", 0)]
+    if not found and matching([filters]).sql_length > LONGEST_SQL:
+        return [Problem(where, "the filters are too complex: Spark could not compile them")]
+    return found
 
 
 def attributes_problems(attributes: Any, where: str) -> list[Problem]:

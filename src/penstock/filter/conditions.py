@@ -25,6 +25,9 @@ class Names(Protocol):
     def typed(self, name: str) -> AttributeSql:
         """For CESQL, which knows types; a name that begins with $ is a path into the data."""
 
+    def once(self, sql: str) -> str:
+        """A column that holds this, for what is needed more than once."""
+
 
 @dataclass(frozen=True)
 class Key:
@@ -64,9 +67,9 @@ def _conditions(each: Mapping[str, Any], names: Names) -> list[Condition]:
         case "all":
             return conditions_of(body, names)
         case "any":
-            return [_either([_conditions(inner, names) for inner in body])]
+            return [_either([_columns(_conditions(inner, names), names) for inner in body])]
         case "not":
-            inner = _conditions(body, names)
+            inner = _columns(_conditions(body, names), names)
             return [Condition(f"(NOT {every(inner)})", errors_of(inner))]
         case "cesql":
             return _cesql(body, names, with_data=False)
@@ -121,9 +124,18 @@ def _cesql(text: str, names: Names, *, with_data: bool) -> list[Condition]:
             fallible.append(term.node)
     if fallible:
         chain = reduce(lambda right, left: Binary("AND", left, right), reversed(fallible))
-        sql = truth(chain, names.typed).sql
-        found.append(Condition(f"({sql} = 1)", f"CASE WHEN {sql} >= {FIRST_ERROR} THEN {sql} END", sql))
+        found.append(_fallible(truth(chain, names.typed).sql))
     return found
+
+
+def _fallible(truth_sql: str) -> Condition:
+    error = f"CASE WHEN {truth_sql} >= {FIRST_ERROR} THEN {truth_sql} END"
+    return Condition(f"({truth_sql} = 1)", error, truth_sql)
+
+
+def _columns(conditions: Sequence[Condition], names: Names) -> list[Condition]:
+    """The same, with what can fail in columns of its own: whoever asks for match and error asks twice."""
+    return [each if each.truth is None else _fallible(names.once(each.truth)) for each in conditions]
 
 
 def _key_of(node: Node) -> Key | None:

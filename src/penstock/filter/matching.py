@@ -75,10 +75,14 @@ class _Names:
     attributes: set[str] = field(default_factory=set)
     tagged: set[str] = field(default_factory=set)
     paths: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)  # SQL that is needed more than once: its column
 
     def text(self, name: str) -> str:
         self.attributes.add(name)
         return text_of(name)
+
+    def once(self, sql: str) -> str:
+        return self.columns.setdefault(sql, f"t{len(self.columns)}")
 
     def typed(self, name: str) -> AttributeSql:
         if name.startswith("$"):
@@ -100,7 +104,9 @@ def matching(filters: Iterable[Sequence[Mapping[str, Any]]]) -> Matching:
     computed = {rule: number for number, rule in enumerate(rule for rule in rules if rule.rest)}
     lookups = _lookups(rules, computed)
     shared = _shared(computed)
-    decisions = tuple(Column(f"x{number}", _decision(rule, number, shared)) for rule, number in computed.items())
+    decisions = tuple(
+        Column(f"x{number}", _decision(rule, number, shared, names)) for rule, number in computed.items()
+    )
     found = [
         f"CASE WHEN {_is_match(f'x{number}', rule)} THEN {literal(rules[rule])} END"
         for rule, number in computed.items()
@@ -110,7 +116,8 @@ def matching(filters: Iterable[Sequence[Mapping[str, Any]]]) -> Matching:
         for rule, number in computed.items()
         if errors_of(rule.rest)
     ]
-    steps = (tuple(lookups) + tuple(Column(column, sql) for sql, column in shared.items()), decisions)
+    once = tuple(Column(column, sql) for sql, column in names.columns.items())
+    steps = (once, (*lookups, *(Column(column, sql) for sql, column in shared.items())), decisions)
     return Matching(
         attributes=tuple(sorted(names.attributes)),
         tagged=tuple(sorted(names.tagged)),
@@ -192,13 +199,13 @@ def _asked(condition: Condition) -> str:
     return condition.sql if condition.error is None else _outcome(condition)
 
 
-def _decision(rule: Rule, number: int, shared: Mapping[str, str]) -> str:
+def _decision(rule: Rule, number: int, shared: Mapping[str, str], names: _Names) -> str:
     """A number: 0 no match, 1 match, else that of an error."""
     guards = [f"array_contains({_lookup_column(rule.key.attribute)}.r, {number})"] if rule.key else []
     guards += [shared.get(_asked(each), each.sql) for each in rule.rest if each.error is None]
     outcomes = [shared.get(_asked(each), _outcome(each)) for each in rule.rest if each.error is not None]
     sql = outcomes[-1] if outcomes else "1"
-    for outcome in reversed(outcomes[:-1]):
+    for outcome in map(names.once, reversed(outcomes[:-1])):
         sql = f"CASE WHEN {outcome} = 1 OR {outcome} > {MATCHES_ALTHOUGH} THEN {sql} ELSE {outcome} END"
     return f"CASE WHEN {' AND '.join(guards)} THEN {sql} ELSE 0 END" if guards else sql
 

@@ -34,6 +34,7 @@ from penstock.filter.matching import Column, Matching, text_of
 from penstock.pipeline.decode import decoded
 
 PREFIX_WIDTH = 48
+WHOLE_STAGE_SQL = 5_000  # characters of the filters' SQL
 
 # What a header line may hold to be sent as it is: visible ASCII except " and %, and a value that is not empty.
 NEEDS_CARE = re.compile(rb"[^\x00\x21\x23\x24\x26-\x7e]|:(?=\x00|\Z)")
@@ -75,6 +76,8 @@ def handed_over(records: DataFrame, matched: Matching) -> DataFrame:
 
     Each step adds the columns that the steps after it use more than once; unused ones Spark leaves out.
     """
+    # Spark can write all steps into one method. The JVM refuses such a method when it is long.
+    records.sparkSession.conf.set("spark.sql.codegen.wholeStage", matched.sql_length <= WHOLE_STAGE_SQL)
     for step in (*decoded(matched), *matched.steps, *_packed(matched)):
         records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
     return records.selectExpr(f"{ROW_SQL} AS row")

@@ -1,9 +1,14 @@
 """Settings of the dispatcher process."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.errors import Misconfigured
 from penstock.settings import setting
+
+_SIZE = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
+_UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 @dataclass(frozen=True)
@@ -20,3 +25,11 @@ class DispatcherSettings:
     unfinished_megabytes: int = setting(32, "bytes of event data a worker keeps unfinished, per partition")
     driver_memory: str = setting("512m", "heap of Spark's driver, which also runs the tasks of a local master")
     take_over_seconds: float = setting(0.2, "how long to gather changes of triggers before a query is replaced")
+
+
+def megabytes(size: str) -> int:
+    """A size as Java and Spark write it: 512m, 2g."""
+    found = _SIZE.fullmatch(size.strip())
+    if found is None:
+        raise Misconfigured(f"driver_memory is {size!r}; write it like 512m or 2g")
+    return int(int(found[1]) * _UNITS[found[2].lower()])

@@ -19,12 +19,14 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.udf import _create_udf
 from pyspark.util import PythonEvalType
 
-from penstock.filter.matching import matching
+from penstock.errors import Misconfigured
+from penstock.filter.matching import Matching, matching
 from penstock.pipeline.handover import handed_over
-from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.settings import DispatcherSettings, megabytes
 from penstock.pipeline.worker import Assignment, serve_partition
 
-WHOLE_STAGE_SQL = 5_000  # characters of the filters' SQL
+# 1,000 CESQL filters of three terms have 240,000 characters of SQL, and planning them takes some 250 MB.
+FILTER_SQL_PER_MEGABYTE = 600
 BATCH_OPTIONS = {"maxOffsetsPerTrigger": "20000"}  # real-time mode knows no such bound
 
 
@@ -40,14 +42,23 @@ class QueryPlan:
 def start_query(session: SparkSession, settings: DispatcherSettings, plan: QueryPlan) -> StreamingQuery:
     records = _records(session, plan, BATCH_OPTIONS if settings.mode == "batch" else {})
     matched = matching(each.filters for each in plan.assignment.subscriptions())
-    # Spark can write all steps of a row into one method. The JVM refuses such a method when it is long.
-    session.conf.set("spark.sql.codegen.wholeStage", matched.sql_length <= WHOLE_STAGE_SQL)
+    _check_size(matched, settings)
     rows = _rows(handed_over(records, matched), fillers=settings.mode == "live")
     delivered = _map_in_arrow(rows, partial(serve_partition, plan.assignment))
     writer = delivered.writeStream.format("noop").outputMode("update").option("checkpointLocation", plan.checkpoint)
     if settings.mode == "live":
         return writer.trigger(realTime=f"{settings.live_batch_minutes} minutes").start()
     return writer.trigger(processingTime=f"{int(settings.batch_interval_seconds * 1000)} milliseconds").start()
+
+
+def _check_size(matched: Matching, settings: DispatcherSettings) -> None:
+    """Before Spark runs out of memory over them, which would end every query."""
+    limit = FILTER_SQL_PER_MEGABYTE * megabytes(settings.driver_memory)
+    if matched.sql_length > limit:
+        raise Misconfigured(
+            f"the filters of this topic are too many for a heap of {settings.driver_memory}: {matched.sql_length} "
+            f"characters of SQL, of at most {limit}; give the dispatcher a larger --driver-memory"
+        )
 
 
 def warm_up(session: SparkSession) -> None:

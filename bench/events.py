@@ -41,11 +41,11 @@ def read_id(data: bytes, marker: bytes, start: int, end: int) -> tuple[int, int]
     return int(data[at + NUMBER_AT : at + NUMBER_AT + 9]), int(data[at + SENT_AT : at + ID_LENGTH])
 
 
-def request_around_id(path: str, host: str) -> tuple[bytes, bytes]:
+def request_around_id(path: str, host: str, type_: str = TYPE) -> tuple[bytes, bytes]:
     """A binary-mode request as what stands before the id and what stands behind it."""
     before = f"POST {path} HTTP/1.1\r\nhost: {host}\r\nce-id: "
     behind = (
-        f"\r\nce-specversion: 1.0\r\nce-type: {TYPE}\r\nce-source: {SOURCE}\r\n"
+        f"\r\nce-specversion: 1.0\r\nce-type: {type_}\r\nce-source: {SOURCE}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(DATA)}\r\n\r\n"
     )
     return before.encode(), behind.encode() + DATA

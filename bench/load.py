@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 import uvloop
 
-from bench.events import request_around_id, run_marker
+from bench.events import TYPE, request_around_id, run_marker
 from bench.framing import Malformed, message_end
 from bench.latency import Latency, summarize
 from bench.pacing import NANOSECONDS, Metronome
@@ -40,6 +40,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
     rate: float = 0.0  # events per second; 0 is the closed loop
     events: int = 0  # at most so many; 0 is no bound but the time
     connections: int = 64
+    types: int = 0  # so many types of events, in turn: TYPE's namesakes with a number; 0 is TYPE alone
 
 
 class LoadResult(msgspec.Struct, frozen=True):
@@ -71,7 +72,9 @@ class Connection(asyncio.Protocol):
     def send(self, number: int, due_ns: int) -> None:
         self.waiting_since_ns = due_ns
         load = self.load
-        self.transport.write(b"%b%b%09d.%019d%b" % (load.before, load.id_start, number, due_ns, load.behind))
+        self.transport.write(
+            b"%b%b%09d.%019d%b" % (load.before, load.id_start, number, due_ns, load.behind[number % len(load.behind)])
+        )
 
     def data_received(self, data: bytes) -> None:
         if self.rest:
@@ -99,7 +102,9 @@ class Load:
         self.plan = plan
         target = urlsplit(plan.url)
         self.host, self.port = target.hostname or "127.0.0.1", target.port or 80
-        self.before, self.behind = request_around_id(target.path or "/", target.netloc)
+        types = [f"dev.penstock.bench.{number}" for number in range(plan.types)] or [TYPE]
+        self.before, _ = request_around_id(target.path or "/", target.netloc)
+        self.behind = [request_around_id(target.path or "/", target.netloc, each)[1] for each in types]
         self.id_start = run_marker(plan.run)
         self.free: deque[Connection] = deque()
         self.overdue: deque[tuple[int, int]] = deque()  # open loop: due while no connection was free

@@ -47,6 +47,7 @@ class Arrangement:
     triggers: int  # subscribers that each event goes to; 0: none waits for it
     url: str
     helpers: Mapping[int, str] = field(default_factory=dict)  # processes of ours to account for, by pid
+    types: int = 0  # of events, in turn: see LoadPlan
 
 
 @dataclass
@@ -80,7 +81,7 @@ def measure(bench: Bench, arrangement: Arrangement, offer: Offer) -> Run:
     with bench.step(f"{arrangement.scenario}, {arrangement.triggers} trigger{many}, {offer.label}"):
         bench.sink.reset(run := bench.next_run())
         before = bench.system.snapshot(arrangement.helpers)
-        load = run_load(LoadPlan(arrangement.url, run, offer.seconds, offer.rate, offer.events, offer.connections))
+        load = run_load(_plan(arrangement, offer, run))
         wait_for_arrivals(bench.sink, load.acknowledged * arrangement.triggers)
         after = bench.system.snapshot(arrangement.helpers)
         stats = bench.sink.stats()
@@ -89,6 +90,12 @@ def measure(bench: Bench, arrangement: Arrangement, offer: Offer) -> Run:
     found = replace(found, cpu_us_per_event=per_event(cpu, load.acknowledged), memory=after.memory())
     bench.results.runs.append(found)
     return found
+
+
+def _plan(arrangement: Arrangement, offer: Offer, run: int) -> LoadPlan:
+    return LoadPlan(
+        arrangement.url, run, offer.seconds, offer.rate, offer.events, offer.connections, arrangement.types
+    )
 
 
 def wait_for_arrivals(sink: Sink, expected: int) -> int:
@@ -142,11 +149,11 @@ def warm_up(bench: Bench, arrangement: Arrangement, seconds: float) -> None:
     with bench.step("warm up"):
         burst = bench.profile.burst_events // max(1, arrangement.triggers)
         bench.sink.reset(run := bench.next_run())
-        load = run_load(LoadPlan(arrangement.url, run, bench.profile.full_seconds, events=burst))
+        load = run_load(_plan(arrangement, Offer(seconds=bench.profile.full_seconds, events=burst), run))
         wait_for_arrivals(bench.sink, load.acknowledged * arrangement.triggers)
         bench.sink.reset(run := bench.next_run())
         rate = WARM_RATE.get(arrangement.triggers, 1000.0)
-        load = run_load(LoadPlan(arrangement.url, run, seconds, rate))
+        load = run_load(_plan(arrangement, Offer(rate, seconds), run))
         if not load.acknowledged:
             raise SystemFailed(f"no event was accepted at {arrangement.url}: {load.codes}")
         expected = load.acknowledged * arrangement.triggers

@@ -9,6 +9,9 @@ CONSUMER = "simple consumer"
 KAFKA = "kafka alone"
 INGRESS = "ingress alone"
 GENERATOR = "generator to bare sink"
+TEN_TERMS = "ten CESQL terms"
+EXACT_1000 = "1,000 exact filters"
+CESQL_100 = "100 CESQL filters"
 FULL = "full"
 
 
@@ -89,6 +92,7 @@ class Results(msgspec.Struct, kw_only=True):
     up_seconds: float | None = None
     idle: list[Idle] = []
     runs: list[Run] = []
+    change_seconds: list[float] = []  # until a change among 1,000 triggers was in force
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

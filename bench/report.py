@@ -132,7 +132,7 @@ def _targets(results: Results) -> Table:
         table.add_column(name, justify="right")
     words = {True: "[green]yes[/]", False: "[red]no[/]", None: "[dim]not run[/]"}
     for target in results.targets:
-        measured = "–" if target.measured is None else f"{target.measured:,.1f}"
+        measured = "–" if target.measured is None else f"{target.measured:,.2f}"
         table.add_row(target.what, target.target, measured, words[target.met])
     return table
 

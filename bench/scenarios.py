@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
+from bench.filters import cesql_100, exact_1000, ten_terms
 from bench.load import LoadPlan
 from bench.measure import Arrangement, Bench, Offer, combine, measure, measure_idle, per_event, warm_up
 from bench.model import FULL, GENERATOR, INGRESS, PENSTOCK, Run
@@ -105,4 +106,7 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "one": one,
     "ten": ten,
     "idle-after": idle_after,
+    "ten-terms": ten_terms,
+    "cesql-100": cesql_100,
+    "exact-1000": exact_1000,
 }

@@ -98,12 +98,14 @@ class System:
             raise SystemFailed(f"`penstock {' '.join(words[:2])}` failed with exit code {done.returncode}: {said}")
         return done.stdout
 
-    def apply(self, *resources: Mapping[str, Any]) -> None:
+    def apply(self, *resources: Mapping[str, Any], seconds: float = COMMAND_SECONDS, wait: bool = True) -> None:
         """Applies them and waits until each is Ready."""
-        self.command("apply", "-f", "-", stdin=yaml.safe_dump_all(resources))
+        self.command("apply", "-f", "-", stdin=yaml.safe_dump_all(resources), seconds=seconds)
+        if not wait:
+            return
         names = [f"{resource['kind'].lower()}/{resource['metadata']['name']}" for resource in resources]
-        wait = ("wait", *names, "--for=condition=Ready", f"--timeout={READY_SECONDS}s")
-        self.command(*wait, seconds=READY_SECONDS + 10.0)
+        timeout = max(READY_SECONDS, int(seconds))
+        self.command("wait", *names, "--for=condition=Ready", f"--timeout={timeout}s", seconds=timeout + 10.0)
 
     def address(self, broker: str) -> str:
         found = json.loads(self.command("get", "broker", broker, "-o", "json"))

@@ -2,7 +2,21 @@
 
 from collections.abc import Iterator
 
-from bench.model import CONSUMER, FULL, INGRESS, KAFKA, PENSTOCK, Idle, Ratio, Results, Run, Target
+from bench.model import (
+    CESQL_100,
+    CONSUMER,
+    EXACT_1000,
+    FULL,
+    INGRESS,
+    KAFKA,
+    PENSTOCK,
+    TEN_TERMS,
+    Idle,
+    Ratio,
+    Results,
+    Run,
+    Target,
+)
 
 DISPATCH_GROUPS = ("dispatcher", "dispatcher JVM", "workers")
 
@@ -26,6 +40,10 @@ def targets(results: Results) -> list[Target]:
         _at_most("idle, one trigger, MB resident", 2048, with_trigger.resident if with_trigger else None),
         _at_most("idle, one trigger, % of a core", 5, with_trigger.core_percent if with_trigger else None),
         _at_most("up to ready, s", 25, results.up_seconds),
+        _at_least("ten-term CESQL filter, events/s over no filter", 0.9, _share(results, TEN_TERMS)),
+        _at_least("1,000 exact filters, events/s over one trigger", 0.5, _share(results, EXACT_1000)),
+        _at_least("100 CESQL filters, events/s over one trigger", 0.33, _share(results, CESQL_100)),
+        _at_most("change among 1,000 triggers in force, s", 3, max(results.change_seconds, default=None)),
     ]
 
 
@@ -84,6 +102,11 @@ def _ingress_against_kafka(run: Run, other: Run | None) -> Iterator[Ratio]:
 
 def _ratio(what: str, penstock: float, baseline: float) -> Ratio:
     return Ratio(what, penstock, baseline, round(penstock / baseline, 2) if baseline else 0.0)
+
+
+def _share(results: Results, scenario: str) -> float | None:
+    run, alone = results.find(scenario, 1, FULL), results.find(PENSTOCK, 1, FULL)
+    return round(run.events_per_second / alone.events_per_second, 2) if run and alone else None
 
 
 def _per_receiver(run: Run) -> float:

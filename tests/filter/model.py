@@ -32,6 +32,8 @@ def matches(each: Mapping[str, Any], event: Attributes) -> bool:
         case "not":
             return not matches(body, event)
         case "cesql":
+            if body.operator == "BARE":
+                return False  # text, which is no Boolean
             try:
                 return truth(body, event)
             except Failed:
@@ -65,6 +67,10 @@ def truth(expression: Expression, event: Attributes) -> bool:
     if name not in event:
         raise Failed("missingAttribute")
     text = event[name]
+    if operator == "BARE":  # an operand, so it is cast
+        if text.lower() not in ("true", "false"):
+            raise Failed("cast")
+        return text.lower() == "true"
     answers: dict[str, Callable[[], bool]] = {
         "=": lambda: text == value,
         "!=": lambda: text != value,

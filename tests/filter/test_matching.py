@@ -14,7 +14,27 @@ from penstock.pipeline.trial import RECORD
 from tests.filter.model import Expression, all_match
 
 NAMES = ("type", "source", "subject", "region", "n1")
-VALUES = ("a", "A", "ab", "aba", "ä", "äa", "😀", "😀a", "a'b", 'a"b', "a\\b", "a%", "a_b", "5", "true", " a ", "a b")
+VALUES = (
+    "a",
+    "A",
+    "ab",
+    "aba",
+    "ä",
+    "äa",
+    "😀",
+    "😀a",
+    "a'b",
+    'a"b',
+    "a\\b",
+    "a%",
+    "a_b",
+    "5",
+    "true",
+    "TRUE",
+    "false",
+    " a ",
+    "a b",
+)
 values = st.sampled_from(VALUES)
 names = st.sampled_from(NAMES)
 
@@ -31,6 +51,7 @@ terms = st.one_of(
     st.builds(lambda n, v: Expression(f"{n} = {quoted(v)}", "=", n, v), names, values),
     st.builds(lambda n, v: Expression(f"{n} != {quoted(v)}", "!=", n, v), names, values),
     st.builds(lambda n, v: Expression(f"{n} LIKE {pattern(v)}", "LIKE", n, v), names, values),
+    st.builds(lambda n: Expression(n, "BARE", n, None), names),
     st.builds(lambda n: Expression(f"EXISTS {n}", "EXISTS", n, None), names),
     st.builds(lambda n, v: Expression(f"LENGTH({n}) > {v}", "LENGTH", n, v), names, st.integers(0, 4)),
     st.builds(

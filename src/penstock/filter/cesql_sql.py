@@ -93,9 +93,12 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def truth(node: Node, attribute: Callable[[str], AttributeSql]) -> Truth:
-    """A filter's expression: what is no Boolean does not match."""
-    value = _Compiler(attribute).value(node)
+def truth(node: Node, attribute: Callable[[str], AttributeSql], *, is_operand: bool = False) -> Truth:
+    """A filter's expression: what is no Boolean does not match. As an operand of AND it is cast to one first."""
+    compiler = _Compiler(attribute)
+    value = compiler.value(node)
+    if is_operand:
+        value = compiler.to("boolean", value)
     if value.type == "boolean":
         condition = (value.condition or f"({value.sql} = 1)") if value.error is None else None
         return Truth(_bounded(value.sql), condition, value.error is not None)
@@ -222,12 +225,12 @@ class _Compiler:
             case Unary("NOT", operand):
                 return self._negated(self.value(operand))
             case Unary(_, operand):
-                number = self._to("integer", self.value(operand))
+                number = self.to("integer", self.value(operand))
                 return self._checked("integer", "try_subtract(0, {0})", [number], MATH)
             case Binary(operator, left, right):
                 return self._binary(operator, self.value(left), self.value(right))
             case Like(operand, pattern, is_negated):
-                candidate = self._to("string", self.value(operand))
+                candidate = self.to("string", self.value(operand))
                 found = _of_condition(f"{candidate.sql} LIKE {literal(_spark_pattern(pattern))}", [candidate])
                 return _not(found) if is_negated else found
             case In(operand, elements, is_negated):
@@ -246,7 +249,7 @@ class _Compiler:
             return Value("string", found.text, error, shown="FALSE")
         return Value("any", found.text, error, tag=found.tag, number=found.number)
 
-    def _to(self, wanted: Type, value: Value) -> Value:
+    def to(self, wanted: Type, value: Value) -> Value:
         """An implicit or explicit cast, by the same rules."""
         if value.type == wanted:
             return replace(value, shown=None)
@@ -259,7 +262,7 @@ class _Compiler:
 
     def _number(self, value: Value) -> Value:
         """For comparing with JSON's numbers, which are not all integers; the type is ours alone."""
-        integer = self._to("integer", value)
+        integer = self.to("integer", value)
         if value.number is None:
             return Value("integer", f"cast({integer.sql} AS double)", integer.error)
         return Value("integer", f"coalesce({value.number}, cast({integer.sql} AS double))", _failing([value], CAST))
@@ -272,7 +275,7 @@ class _Compiler:
             shown = f"CASE WHEN {value.sql} IS NOT NULL THEN TRUE END"
             error = _failing([value], CAST) or CAST
             return Value("boolean", error, error, shown)
-        truth = self._to("boolean", value)
+        truth = self.to("boolean", value)
         if value.type == "any":
             sql = f"CASE WHEN {value.tag} = 'i' THEN {CAST} ELSE {_not(truth).sql} END"
             return Value("boolean", sql, sql)
@@ -280,24 +283,24 @@ class _Compiler:
 
     def _binary(self, operator: str, left: Value, right: Value) -> Value:
         if operator in ("AND", "OR", "XOR"):
-            return LOGIC[operator](self._to("boolean", left), self._to("boolean", right))
+            return LOGIC[operator](self.to("boolean", left), self.to("boolean", right))
         if operator == "=":
             return self._equal(left, right)
         if operator == "!=":
             return _not(self._equal(left, right))
         if operator in ("<", "<=", ">", ">="):
-            to_number = self._number if left.number or right.number else lambda value: self._to("integer", value)
+            to_number = self._number if left.number or right.number else lambda value: self.to("integer", value)
             x, y = to_number(left), to_number(right)
             return _of_condition(f"{x.sql} {operator} {y.sql}", [x, y])
         return self._checked(
-            "integer", ARITHMETIC[operator], [self._to("integer", left), self._to("integer", right)], MATH
+            "integer", ARITHMETIC[operator], [self.to("integer", left), self.to("integer", right)], MATH
         )
 
     def _equal(self, left: Value, right: Value) -> Value:
         """The type of the right side decides."""
         if right.type == "any":
-            return self._by_tag(right, [left, right], lambda wanted: self._equal(left, self._to(wanted, right)))
-        x = self._to(right.type, left)
+            return self._by_tag(right, [left, right], lambda wanted: self._equal(left, self.to(wanted, right)))
+        x = self.to(right.type, left)
         if right.type != "boolean":
             return _of_condition(f"{x.sql} = {right.sql}", [x, right])
         sql = _chosen(x.sql, _not(right).sql, right.sql)
@@ -307,9 +310,9 @@ class _Compiler:
         """The type of the left side decides; every element is evaluated."""
         if operand.type == "any":
             return self._by_tag(
-                operand, [operand, *elements], lambda wanted: self._in(self._to(wanted, operand), elements)
+                operand, [operand, *elements], lambda wanted: self._in(self.to(wanted, operand), elements)
             )
-        values = [operand, *(self._to(operand.type, each) for each in elements)]
+        values = [operand, *(self.to(operand.type, each) for each in elements)]
         found = f"{operand.sql} IN ({', '.join(each.sql for each in values[1:])})"
         failures = [each.failed for each in values if each.error]
         if not failures:
@@ -334,17 +337,17 @@ class _Compiler:
 
     def _call(self, name: str, arguments: list[Value]) -> Value:
         if name in CASTS and len(arguments) == 1:
-            return self._to(CASTS[name], arguments[0])
+            return self.to(CASTS[name], arguments[0])
         if name in ("CONCAT", "CONCAT_WS"):
             return self._concat(name, arguments)
         found = FUNCTIONS.get((name, len(arguments)))
         if found is None:
             return Value("boolean", MISSING_FUNCTION, MISSING_FUNCTION)
-        cast = [self._to(type_, each) for type_, each in zip(found.arguments, arguments, strict=True)]
+        cast = [self.to(type_, each) for type_, each in zip(found.arguments, arguments, strict=True)]
         return self._checked(found.result, found.sql, cast, found.error, found.shown)
 
     def _concat(self, name: str, arguments: list[Value]) -> Value:
-        texts = [self._to("string", each) for each in arguments]
+        texts = [self.to("string", each) for each in arguments]
         if name == "CONCAT":
             sql = f"concat({', '.join(each.sql for each in texts)})" if texts else "''"
             return Value("string", sql, _failing(texts))

@@ -67,9 +67,9 @@ def _conditions(each: Mapping[str, Any], names: Names) -> list[Condition]:
         case "all":
             return conditions_of(body, names)
         case "any":
-            return [_either([_columns(_conditions(inner, names), names) for inner in body])]
+            return [_either([in_columns(_conditions(inner, names), names) for inner in body])]
         case "not":
-            inner = _columns(_conditions(body, names), names)
+            inner = in_columns(_conditions(body, names), names)
             return [Condition(f"(NOT {every(inner)})", errors_of(inner))]
         case "cesql":
             return _cesql(body, names, with_data=False)
@@ -115,8 +115,10 @@ def _cesql(text: str, names: Names, *, with_data: bool) -> list[Condition]:
     """The terms that ANDs join. Those that can fail stay together, since a failure depends on their order."""
     found = []
     fallible: list[Node] = []
-    for term in terms(text, with_data=with_data):
-        value = truth(term.node, names.typed)
+    joined = terms(text, with_data=with_data)
+    is_operand = len(joined) > 1
+    for term in joined:
+        value = truth(term.node, names.typed, is_operand=is_operand)
         if value.condition is not None:
             key = _key_of(term.node)
             found.append(Condition(value.condition, keys=(key,) if key else (), is_all_in_key=key is not None))
@@ -124,7 +126,7 @@ def _cesql(text: str, names: Names, *, with_data: bool) -> list[Condition]:
             fallible.append(term.node)
     if fallible:
         chain = reduce(lambda right, left: Binary("AND", left, right), reversed(fallible))
-        found.append(_fallible(truth(chain, names.typed).sql))
+        found.append(_fallible(truth(chain, names.typed, is_operand=is_operand).sql))
     return found
 
 
@@ -133,7 +135,7 @@ def _fallible(truth_sql: str) -> Condition:
     return Condition(f"({truth_sql} = 1)", error, truth_sql)
 
 
-def _columns(conditions: Sequence[Condition], names: Names) -> list[Condition]:
+def in_columns(conditions: Sequence[Condition], names: Names) -> list[Condition]:
     """The same, with what can fail in columns of its own: whoever asks for match and error asks twice."""
     return [each if each.truth is None else _fallible(names.once(each.truth)) for each in conditions]
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.filter.cesql_sql import AttributeSql, literal
-from penstock.filter.conditions import ALWAYS_THERE, Condition, Key, conditions_of, errors_of
+from penstock.filter.conditions import ALWAYS_THERE, Condition, Key, conditions_of, errors_of, in_columns
 
 MATCHES_ALTHOUGH = 8  # added to the number of an error by an event that matches nevertheless, as under ``not``
 STRINGS = (*ALWAYS_THERE, "subject", "time", "datacontenttype", "dataschema")  # of no other type in any format
@@ -75,7 +75,7 @@ class _Names:
     attributes: set[str] = field(default_factory=set)
     tagged: set[str] = field(default_factory=set)
     paths: dict[str, int] = field(default_factory=dict)
-    columns: dict[str, str] = field(default_factory=dict)  # SQL that is needed more than once: its column
+    columns: dict[str, str] = field(default_factory=dict)  # CESQL that is needed more than once: its column
 
     def text(self, name: str) -> str:
         self.attributes.add(name)
@@ -98,15 +98,16 @@ def matching(filters: Iterable[Sequence[Mapping[str, Any]]]) -> Matching:
     names = _Names()
     places_of: defaultdict[Rule, list[int]] = defaultdict(list)
     for place, each in enumerate(filters):
-        places_of[_rule(conditions_of(each, names))].append(place)
+        conditions = conditions_of(each, names)
+        if sum(condition.error is not None for condition in conditions) > 1:
+            conditions = in_columns(conditions, names)
+        places_of[_rule(conditions)].append(place)
     rules = {rule: _joined(places) for rule, places in places_of.items()}
     always = [literal(places) for rule, places in rules.items() if not rule.key and not rule.rest]
     computed = {rule: number for number, rule in enumerate(rule for rule in rules if rule.rest)}
     lookups = _lookups(rules, computed)
     shared = _shared(computed)
-    decisions = tuple(
-        Column(f"x{number}", _decision(rule, number, shared, names)) for rule, number in computed.items()
-    )
+    decisions = tuple(Column(f"x{number}", _decision(rule, number, shared)) for rule, number in computed.items())
     found = [
         f"CASE WHEN {_is_match(f'x{number}', rule)} THEN {literal(rules[rule])} END"
         for rule, number in computed.items()
@@ -199,13 +200,13 @@ def _asked(condition: Condition) -> str:
     return condition.sql if condition.error is None else _outcome(condition)
 
 
-def _decision(rule: Rule, number: int, shared: Mapping[str, str], names: _Names) -> str:
+def _decision(rule: Rule, number: int, shared: Mapping[str, str]) -> str:
     """A number: 0 no match, 1 match, else that of an error."""
     guards = [f"array_contains({_lookup_column(rule.key.attribute)}.r, {number})"] if rule.key else []
     guards += [shared.get(_asked(each), each.sql) for each in rule.rest if each.error is None]
     outcomes = [shared.get(_asked(each), _outcome(each)) for each in rule.rest if each.error is not None]
     sql = outcomes[-1] if outcomes else "1"
-    for outcome in map(names.once, reversed(outcomes[:-1])):
+    for outcome in reversed(outcomes[:-1]):
         sql = f"CASE WHEN {outcome} = 1 OR {outcome} > {MATCHES_ALTHOUGH} THEN {sql} ELSE {outcome} END"
     return f"CASE WHEN {' AND '.join(guards)} THEN {sql} ELSE 0 END" if guards else sql
 

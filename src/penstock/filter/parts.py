@@ -28,6 +28,7 @@ class Part:
     where: str  # its place in the resource: filters[0].any[1].exact
     filter: Mapping[str, Any]
     inner: list["Part"] = field(default_factory=list)
+    shown: str = ""  # of a term of an expression: as it was written
     number: int = -1  # its place in the list of all parts
 
 
@@ -62,7 +63,8 @@ def _part(each: Mapping[str, Any], where: str) -> Part:
     elif dialect in ("cesql", DATA_DIALECT):
         found = terms(body, with_data=dialect == DATA_DIALECT)
         if len(found) > 1:
-            part.inner = [Part(part.where, {dialect: term.text}) for term in found]
+            # As an operand of AND a text is cast to a truth, which it would not be alone.
+            part.inner = [Part(part.where, {dialect: f"({term.text}) AND TRUE"}, shown=term.text) for term in found]
     return part
 
 
@@ -93,7 +95,7 @@ def _refusal(part: Part, answers: Sequence[Answer], attributes: Mapping[str, str
             return f"{part.where}: there is no {name}"
         return f"{part.where}: {name} is {_quoted(attributes[name])}, which {VERBS[dialect]} {_quoted(wanted)}"
     error = answers[part.number].error
-    return f"{part.where}: {body} " + (f"cannot be evaluated ({error})" if error else "is false")
+    return f"{part.where}: {part.shown or body} " + (f"cannot be evaluated ({error})" if error else "is false")
 
 
 def _quoted(text: str) -> str:

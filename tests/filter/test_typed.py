@@ -138,3 +138,24 @@ def test_any_name_can_be_an_attribute(spark: SparkSession, name: str) -> None:
     """Kept promise: words of SQL mean nothing in a filter."""
     filters = [{"exact": {name: "x"}}, {"prefix": {name: "x"}}, {"attributes": {name: ""}}]
     assert asked(spark, b"{}", BINARY | {f"ce_{name}": b"x"}, filters) == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        {DIALECT: "data.a[99999999999] = 1"},
+        {"cesql": "\u0130d = 'x'"},
+        {"cesql": "\u017fubject = 'x'"},
+        {"exact": {"type": "x" * 60_000}},
+        {"exact": {"type": "\ud800"}},
+        {"prefix": {"type": "\ud800"}},
+        {"any": [{"exact": {"type": "x"}}] * 200},
+        {"cesql": "a = (" * 40 + "a" + ")" * 40},
+        {DIALECT: "CONCAT(" + ", ".join(f"data.a{n}" for n in range(1300)) + ") = 'x'"},
+        {"cesql": "CONCAT(" + ", ".join(f"a{n}" for n in range(2300)) + ") = 'x'"},
+    ],
+    ids=str,
+)
+def test_what_would_strain_spark_is_refused(each: dict[str, Any]) -> None:
+    """Kept promise: no single trigger can stop the stream of its neighbours."""
+    assert problems([each], "filters")

@@ -19,19 +19,22 @@ def local_spark(doing: str) -> Iterator["SparkSession"]:
     """``doing`` is shown beside a spinner, on a terminal only. What Spark itself has to say goes into a file."""
     from rich.console import Console
 
-    from penstock.errors import Unavailable
+    from penstock.errors import PenstockError, Unavailable
     from penstock.kafka import fetch
     from penstock.kafka.java import java_home
     from penstock.pipeline.session import start_session
     from penstock.pipeline.settings import DispatcherSettings
 
     fetch.fetch_missing()
-    console = Console(stderr=True, quiet=not sys.stderr.isatty())
-    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as folder, console.status(doing):
+    terminal = os.fdopen(os.dup(2), "w")  # beside the one that is taken from Spark
+    console = Console(file=terminal, quiet=not sys.stderr.isatty())
+    with terminal, tempfile.TemporaryDirectory(prefix="penstock-spark-") as folder, console.status(doing):
         log = Path(folder, "spark.log")
         try:
             with _stderr_of_children(log):
                 session = start_session(DispatcherSettings(data_dir=folder, master="local[1]"), [], java_home())
+        except PenstockError:
+            raise
         except Exception as error:
             last = log.read_text(errors="replace")[-LAST_WORDS:].strip()
             raise Unavailable(f"Spark did not start: {error}\n{last}") from error

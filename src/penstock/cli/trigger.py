@@ -101,7 +101,7 @@ def _text(path: str) -> str:
 def _events(path: str) -> "list[Event]":
     from penstock.errors import Rejected
 
-    lines = [(number, line) for number, line in enumerate(_text(path).splitlines(), start=1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(_text(path).split("\n"), start=1) if line.strip()]
     if not lines:
         raise Rejected(f"there is no event in {path}")
     return [_event(line, f"line {number} of {path}") for number, line in lines]

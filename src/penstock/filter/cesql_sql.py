@@ -209,6 +209,12 @@ class _Compiler:
         self._attribute = attribute
 
     def value(self, node: Node) -> Value:
+        found = self._value(node)
+        _bounded(found.sql)  # at every node: what grows, grows with each level
+        _bounded(found.error or "")
+        return found
+
+    def _value(self, node: Node) -> Value:
         match node:
             case Constant(bool(truth)):
                 return Value("boolean", "1" if truth else "0")
@@ -401,7 +407,7 @@ class Function:
     shown: str | None = None  # a template, see Value
 
 
-_BEYOND = "abs({1}) > char_length({0})"
+_BEYOND = "({1} > char_length({0}) OR {1} < -char_length({0}))"
 _AT_LEAST_0 = "CASE WHEN {{1}} >= 0 THEN {}({{0}}, {{1}}) END"
 _WHOLE = "CASE WHEN {1} < 0 THEN {0} END"
 
@@ -423,13 +429,13 @@ FUNCTIONS = {
     ("SUBSTRING", 2): Function(
         "string",
         ("string", "integer"),
-        f"CASE WHEN {{1}} = 0 THEN '' WHEN {_BEYOND} THEN NULL ELSE substring({{0}}, {{1}}) END",
+        f"CASE WHEN {{1}} = 0 THEN substring({{0}}, 1, 0) WHEN {_BEYOND} THEN NULL ELSE substring({{0}}, {{1}}) END",
         FUNCTION,
     ),
     ("SUBSTRING", 3): Function(
         "string",
         ("string", "integer", "integer"),
-        f"CASE WHEN {{2}} < 0 THEN NULL WHEN {{1}} = 0 THEN '' WHEN {_BEYOND} THEN NULL "
+        f"CASE WHEN {{2}} < 0 THEN NULL WHEN {{1}} = 0 THEN substring({{0}}, 1, 0 * {{2}}) WHEN {_BEYOND} THEN NULL "
         "ELSE substring({0}, {1}, {2}) END",
         FUNCTION,
     ),

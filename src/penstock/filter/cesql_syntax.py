@@ -3,6 +3,7 @@
 The grammar is in ``cesql.lark``. Called when a trigger is applied and when its filter is compiled.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -117,6 +118,8 @@ def _tree(text: str, with_data: bool) -> Any:
     except UnexpectedInput as error:
         raise _explained(text, error) from None
     _check_depth(text, tree)
+    for name in tree.scan_values(lambda token: token.type in ("NAME", "LETTERS") and not token.isascii()):
+        raise Unreadable(text, name.start_pos, "names have only the letters a to z and digits")
     if not with_data:
         for path in tree.scan_values(lambda token: token.type == "PATH"):
             raise Unreadable(text, path.start_pos, f"the data is seen only by the dialect {DATA_DIALECT}")
@@ -222,10 +225,15 @@ class _Builder(Transformer[Token, Node]):
         return Exists(children[1])
 
     def in_data(self, children: list[Token]) -> Node:
-        return Attribute(_path(children[0]))
+        return Attribute(self._path(children[0]))
 
     def exists_in_data(self, children: list[Token]) -> Node:
-        return Exists(_path(children[1]))
+        return Exists(self._path(children[1]))
+
+    def _path(self, token: Token) -> str:
+        if any(int(index) > LARGEST for index in re.findall(r"\[([0-9]+)\]", token)):
+            self.too_large.append(token.start_pos or 0)
+        return "$" + token[len("data") :]
 
     def name(self, children: list[Token]) -> str:
         return str(children[0]).lower()
@@ -257,10 +265,6 @@ class _Builder(Transformer[Token, Node]):
 
     def is_not_in(self, children: list[Any]) -> Node:
         return In(children[0], tuple(children[2]), True)
-
-
-def _path(token: str) -> str:
-    return "$" + token[len("data") :]
 
 
 def _unquoted(token: str) -> str:

@@ -18,6 +18,8 @@ LIST_DIALECTS = ("all", "any")  # a list of filters
 EXPRESSION_DIALECTS = ("cesql", DATA_DIALECT)
 DIALECTS = (*VALUE_DIALECTS, *LIST_DIALECTS, "not", *EXPRESSION_DIALECTS)
 LONGEST_SQL = 64 * 1024  # of all filters of one resource
+LONGEST_VALUE = 10_000
+MOST = 100  # filters in one list
 DEEPEST = 20  # nesting beyond this is a mistake, and would strain the compiler
 
 
@@ -30,10 +32,18 @@ def problems(filters: Any, where: str) -> list[Problem]:
     """What is wrong with a ``filters`` list found at ``where`` (for instance ``spec.filters``)."""
     if not isinstance(filters, Sequence) or isinstance(filters, str):
         return [Problem(where, "must be a list of filters")]
+    if len(filters) > MOST:
+        return [Problem(where, f"has more than {MOST} filters")]
     found = [p for i, each in enumerate(filters) for p in _filter_problems(each, f"{where}[{i}]", 0)]
-    if not found and matching([filters]).sql_length > LONGEST_SQL:
-        return [Problem(where, "the filters are too complex: Spark could not compile them")]
-    return found
+    return found or _size_problems(filters, where)
+
+
+def _size_problems(filters: Sequence[Any], where: str) -> list[Problem]:
+    try:
+        is_too_large = matching([filters]).sql_length > LONGEST_SQL
+    except Rejected as error:
+        return [Problem(where, error.message)]
+    return [Problem(where, "the filters are too complex: Spark could not compile them")] if is_too_large else []
 
 
 def attributes_problems(attributes: Any, where: str) -> list[Problem]:
@@ -51,8 +61,8 @@ def _filter_problems(each: Any, where: str, depth: int) -> list[Problem]:
     if dialect in VALUE_DIALECTS:
         return _value_map_problems(body, inside, may_be_empty=False)
     if dialect in LIST_DIALECTS:
-        if not isinstance(body, Sequence) or isinstance(body, str) or not body:
-            return [Problem(inside, "must be a list of at least one filter")]
+        if not isinstance(body, Sequence) or isinstance(body, str) or not 0 < len(body) <= MOST:
+            return [Problem(inside, f"must be a list of 1 to {MOST} filters")]
         return [p for i, inner in enumerate(body) for p in _filter_problems(inner, f"{inside}[{i}]", depth + 1)]
     if dialect == "not":
         return _filter_problems(body, inside, depth + 1)
@@ -62,7 +72,7 @@ def _filter_problems(each: Any, where: str, depth: int) -> list[Problem]:
 
 
 def _expression_problems(text: Any, where: str, *, with_data: bool) -> list[Problem]:
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not _is_text(text):
         return [Problem(where, "must be a CESQL expression, as text")]
     try:
         node = parse(text, with_data=with_data)
@@ -83,6 +93,17 @@ def _value_map_problems(values: Any, where: str, *, may_be_empty: bool) -> list[
             found.append(Problem(at, "attribute names have only lower-case letters a-z and digits"))
         if not isinstance(value, str):
             found.append(Problem(at, f'the value must be text; write "{value}" in quotes'))
+        elif len(value) > LONGEST_VALUE or not _is_text(value):
+            found.append(Problem(at, f"the value must be valid text of at most {LONGEST_VALUE} characters"))
         elif not value and not may_be_empty:
             found.append(Problem(at, "the value must not be empty"))
     return found
+
+
+def _is_text(value: str) -> bool:
+    """Half a pair of surrogates is none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -43,8 +43,9 @@ class Matching:
 
     @property
     def sql_length(self) -> int:
-        """A measure of the code that Spark will generate; tables of keys do not count."""
-        return sum(len(column.sql) for step in self.steps for column in step if not column.name.startswith("l_"))
+        """A measure of the code that Spark will generate; tables of keys do not count, decoding does."""
+        filters = sum(len(column.sql) for step in self.steps for column in step if not column.name.startswith("l_"))
+        return filters + 150 * len(self.attributes) + 200 * len(self.tagged) + 600 * len(self.paths)
 
 
 def text_of(attribute: str) -> str:

@@ -142,7 +142,7 @@ class Watch:
             # Whoever held the partition before the one that closes was over, or taken for dead, by then.
             unclosed.difference_update([g for g in unclosed if g <= record.closed])
         elif record.up:
-            self._up[key] = record.up
+            self._up[key] = max(self._up.get(key, 0), record.up)
         elif record.query:
             generation = record.query << QUERY_SHIFT | offset + 1
             self._highest[key] = max(self._highest.get(key, 0), generation)

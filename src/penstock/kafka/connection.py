@@ -67,9 +67,10 @@ class KafkaConnection:
             logger=logger,
         )
 
-    def lasting_producer(self) -> Producer:
+    def lasting_producer(self, **overrides: Any) -> Producer:
         """For the life of a process, where a record that comes twice does no harm and a fatal error would."""
-        return self.producer(**{"enable.idempotence": False, "max.in.flight.requests.per.connection": 1})
+        lasting = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
+        return self.producer(**lasting, **overrides)
 
     def consumer(self, **overrides: Any) -> Consumer:
         """A consumer for assigned partitions; it never joins a group and never commits."""

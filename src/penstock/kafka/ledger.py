@@ -131,11 +131,11 @@ class FollowedLedger:
 
     def read_to_end(self, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> None:
         """Up to where the topic ends now. Raises Unavailable when it cannot be read: nobody starts without."""
-        if self._ends is None:
-            self._ends = Ends(self._connection)
-        end = self._ends.of(LEDGER_TOPIC)
         deadline = time.monotonic() + timeout_seconds
         with self._lock:
+            if self._ends is None:
+                self._ends = Ends(self._connection)
+            end = self._ends.of(LEDGER_TOPIC)
             if end < self._reached:  # the topic was made anew
                 self._start_over()
             while self._reached < end:
@@ -184,12 +184,16 @@ class FollowedLedger:
         if self._consumer is None:
             self._consumer = self._connection.consumer()
             self._consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
-        while messages := self._consumer.consume(2000, wait_seconds):
-            for message in messages:
-                if message.error() is None:
-                    self._moved.add(self._ledger.take(message.key(), message.value()))
-                    self._reached = message.offset() + 1
-            wait_seconds = 0.0
+        try:
+            while messages := self._consumer.consume(2000, wait_seconds):
+                for message in messages:
+                    if message.error() is None:
+                        self._moved.add(self._ledger.take(message.key(), message.value()))
+                        self._reached = message.offset() + 1
+                wait_seconds = 0.0
+        except BaseException:
+            self._start_over()  # what was fetched with a record that cannot be read must not be skipped
+            raise
 
 
 class LedgerPart(NamedTuple):

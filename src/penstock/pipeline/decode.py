@@ -18,13 +18,15 @@ HEADERS = (
 )
 ENVELOPE = Column("envelope", "CASE WHEN is_structured THEN try_parse_json(cast(value AS string)) END")
 # Without a content type data is JSON, as the JSON format has it.
-IS_JSON = r"coalesce(content_type RLIKE '(?i)\\A\\s*[^/;\\s]+/([^;\\s]*\\+)?json\\s*(;|\\z)', TRUE)"
+IS_JSON = r"coalesce({} RLIKE '(?i)\\A\\s*[^/;\\s]+/([^;\\s]*\\+)?json\\s*(;|\\z)', TRUE)"
+IN_ENVELOPE = "try_variant_get(envelope, '$.datacontenttype', 'string')"
 IN_BASE64 = "try_to_binary(try_variant_get(envelope, '$.data_base64', 'string'), 'base64')"
 DATA = Column(
     "data",
     "CASE WHEN is_structured THEN coalesce(try_variant_get(envelope, '$.data', 'variant'), "
-    f"try_parse_json(cast({IN_BASE64} AS string))) "
-    f"WHEN {IS_JSON} THEN try_parse_json(cast(value AS string)) END",
+    f"CASE WHEN {IS_JSON.format(IN_ENVELOPE)} "
+    f"THEN try_parse_json(cast({IN_BASE64} AS string)) END) "
+    f"WHEN {IS_JSON.format('content_type')} THEN try_parse_json(cast(value AS string)) END",
 )
 
 

@@ -34,7 +34,7 @@ from penstock.filter.matching import Column, Matching, text_of
 from penstock.pipeline.decode import decoded
 
 PREFIX_WIDTH = 48
-WHOLE_STAGE_SQL = 5_000  # characters of the filters' SQL
+WHOLE_STAGE_SQL = 6_000  # characters of the filters' SQL
 
 # What a header line may hold to be sent as it is: visible ASCII except " and %, and a value that is not empty.
 NEEDS_CARE = re.compile(rb"[^\x00\x21\x23\x24\x26-\x7e]|:(?=\x00|\Z)")

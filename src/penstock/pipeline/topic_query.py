@@ -139,7 +139,9 @@ class TopicQuery:
         self._running = new
         started = time.monotonic()
         if old is not None:
-            self._let_go(old, release_number, new)
+            if not self._hand_over(old, new, release_number):
+                self.must_restart = must_restart or self.must_restart
+                return
             self._end(old)
         uids = tuple(each.uid for each in new.subscriptions)
         mode = self._environment.settings.mode
@@ -188,21 +190,54 @@ class TopicQuery:
             return 0
         return claims.next_query_number(self._environment.producer, running.assignment.topic_id)
 
-    def _let_go(self, old: Running, release_number: int, new: Running | None = None) -> None:
-        """Asks the workers of a query to finish, and waits for their closing words, though not for ever.
+    def _hand_over(self, old: Running, new: Running, release_number: int) -> bool:
+        """Whether the new query serves now. One that fails before it has taken anything over changes nothing."""
+        watch = claims.Watch(self._environment.connection)
+        try:
+            self._await_tasks(new, watch)
+            if new.query.isActive:
+                return True
+            self._end(new)
+            error = new.query.exception()
+            reason = first_line(error) if error else "stopped from outside"
+            topic_id, first_of_new = new.assignment.topic_id, new.assignment.query << claims.QUERY_SHIFT
+            watch.read_to_end(10.0)
+            if any(watch.holder(topic_id, each) >= first_of_new for each in range(old.partitions)):
+                self._end(old)  # its workers have let go of what the new one had claimed
+                self._running = None
+                self._failed(reason)
+            else:
+                self._running = old
+                self._failed(reason, state="refused")
+            return False
+        except (PenstockError, TimeoutError) as error:
+            logger.warning("%s is handed over without looking: %s", self.topic, first_line(error))
+            return True
+        finally:
+            watch.close()
+            if self._running is new:
+                self._let_go(old, release_number)
 
-        They serve until all tasks of the new query are ready, so that nobody waits longer than the hand-over takes.
-        """
+    def _await_tasks(self, new: Running, watch: claims.Watch) -> None:
+        """Until all tasks of the new query are ready: the old one serves meanwhile, and nobody waits."""
+        if self._environment.settings.mode == "batch":
+            return  # its tasks come and go
+        deadline = time.monotonic() + RUNNING_SECONDS
+        while time.monotonic() < deadline and new.query.isActive:
+            watch.poll(0.05)
+            if watch.is_up(new.assignment.topic_id, new.partitions, new.assignment.query):
+                return
+
+    def _let_go(self, old: Running, release_number: int) -> None:
+        """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
         producer, topic_id = self._environment.producer, old.assignment.topic_id
         watch = claims.Watch(self._environment.connection)
-        below = release_number << claims.QUERY_SHIFT
         try:
-            watch.read_to_end(10.0)
-            if new is not None:
-                self._await_tasks(new, watch)
             for partition in range(old.partitions):
                 claims.release(producer, topic_id, partition, release_number)
+            watch.read_to_end(10.0)
             deadline = time.monotonic() + LET_GO_SECONDS
+            below = release_number << claims.QUERY_SHIFT
             while time.monotonic() < deadline and any(
                 watch.has_unclosed(topic_id, partition, below) for partition in range(old.partitions)
             ):
@@ -211,15 +246,6 @@ class TopicQuery:
             logger.warning("workers of %s were not asked to let go: %s", self.topic, first_line(error))
         finally:
             watch.close()
-
-    def _await_tasks(self, new: Running, watch: claims.Watch) -> None:
-        if self._environment.settings.mode == "batch":
-            return  # its tasks come and go
-        deadline = time.monotonic() + RUNNING_SECONDS
-        while time.monotonic() < deadline and new.query.isActive:
-            watch.poll(0.05)
-            if watch.is_up(new.assignment.topic_id, new.partitions, new.assignment.query):
-                return
 
     def _end(self, running: Running) -> None:
         try:

@@ -26,7 +26,7 @@ from penstock.errors import Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord
-from penstock.kafka.telemetry import tell
+from penstock.kafka.telemetry import Teller
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
 
@@ -90,6 +90,7 @@ class Holding:
         self._next_quiet = 0
         self._is_lost = False  # somebody else has claimed the partition
         self._filter_errors = filter_errors
+        self._teller = Teller(assignment.connection)
         # A record of the ledger is never given up: while Kafka is away it waits here.
         self._producer = assignment.connection.producer(**{"message.timeout.ms": 0})
         self._ledger = ledger.LedgerWriter(self._producer)
@@ -123,7 +124,7 @@ class Holding:
     def _tick(self, last_round_seconds: float) -> None:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
         self._write_lanes(everything=False)
-        tell(self._producer, self._filter_errors.to_tell())
+        self._teller.tell(self._filter_errors.to_tell())
         self._producer.poll(0)
         if self._ledger.failure is not None:
             raise RuntimeError(f"the ledger cannot be written: {self._ledger.failure}")
@@ -140,7 +141,6 @@ class Holding:
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
         self._write_lanes(everything=True)
-        tell(self._producer, self._filter_errors.to_tell(at_once=True))
         try:
             self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
             claims.close(self._producer, self._assignment.topic_id, self._partition, self._generation)
@@ -148,6 +148,8 @@ class Holding:
             logger.warning("%s; a successor repeats what was in flight", error.message)
         finally:
             self._watch.close()
+            self._teller.tell(self._filter_errors.to_tell(at_once=True))
+            self._teller.close()
 
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
 

@@ -19,6 +19,7 @@ logger = logging.getLogger("penstock.kafka")
 
 MARK = "penstock"
 INTERVAL_SECONDS = 0.8
+LONGEST_INTERVAL_SECONDS = 10.0
 RESETS_SECONDS = 3.0
 POLL_SECONDS = 0.4
 AGAIN_SECONDS = 6 * 3600.0  # quiet groups are committed again long before a broker forgets them
@@ -83,8 +84,10 @@ class GroupImages:
                     self._is_all_due.set()
                 if is_last or began >= due:
                     self._refresh()
-                    # With very many groups they are shown less often, rather than taking a core.
-                    due = time.monotonic() + max(INTERVAL_SECONDS, 5 * (time.monotonic() - began))
+                    # With very many groups they are shown less often, rather than taking a core. A round may also
+                    # have taken long because Kafka was away; hence the bound.
+                    took = time.monotonic() - began
+                    due = time.monotonic() + min(LONGEST_INTERVAL_SECONDS, max(INTERVAL_SECONDS, 5 * took))
                 if is_last:
                     return
         finally:

@@ -1,0 +1,79 @@
+"""A change that Spark cannot start: what ran goes on. The queries are stand-ins, Kafka is real."""
+
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.contract.model import CLAIMS_TOPIC
+from penstock.delivery.deliver import Limits
+from penstock.kafka import claims
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import FollowedLedger, Ledger, LedgerPart
+from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.topic_query import Environment, Running, TopicQuery
+from penstock.pipeline.worker import Assignment
+
+
+class Query:
+    """As much of a StreamingQuery as the dispatcher looks at."""
+
+    def __init__(self, *, is_active: bool) -> None:
+        self.isActive = is_active
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+    def exception(self) -> Exception:
+        return RuntimeError("Spark cannot\nfor this reason")
+
+
+@pytest.fixture
+def topic_query(kafka: KafkaConnection) -> TopicQuery:
+    create_missing(kafka.admin(), [TopicSpec(CLAIMS_TOPIC, config=COMPACTED)])
+    session: Any = None
+    environment = Environment(
+        session, DispatcherSettings(), kafka, FollowedLedger(kafka), kafka.lasting_producer(), time.time()
+    )
+    return TopicQuery("orders", environment)
+
+
+def running(kafka: KafkaConnection, topic_id: str, number: int, *, is_active: bool) -> Running:
+    packed = LedgerPart(Ledger(), 0).packed()
+    assignment = Assignment(kafka, "orders", topic_id, b"[]", Limits(), packed, number)
+    query: Any = Query(is_active=is_active)
+    return Running(query, assignment, (), 1, Path("nowhere"), time.time())
+
+
+def test_a_query_that_fails_at_its_start_leaves_the_old_one(kafka: KafkaConnection, topic_query: TopicQuery) -> None:
+    """Kept promise: a change that cannot be made harms nobody who was served before it."""
+    topic_id = str(uuid.uuid4())
+    first, release, second = (claims.next_query_number(kafka.producer(), topic_id) for _ in range(3))
+    old = running(kafka, topic_id, first, is_active=True)
+    new = running(kafka, topic_id, second, is_active=False)
+    claims.claim(kafka.producer(), topic_id, 0, first)
+    topic_query._running = new
+    assert topic_query._hand_over(old, new, release) is False
+    assert topic_query._running is old
+    assert not old.query.is_stopped
+    assert (topic_query.report.state, topic_query.report.reason) == ("refused", "Spark cannot")
+
+
+def test_one_that_fails_after_it_has_claimed_is_started_again(
+    kafka: KafkaConnection, topic_query: TopicQuery
+) -> None:
+    """Kept promise: a partition that the old query has let go of is not left without anybody."""
+    topic_id = str(uuid.uuid4())
+    first, release, second = (claims.next_query_number(kafka.producer(), topic_id) for _ in range(3))
+    old = running(kafka, topic_id, first, is_active=True)
+    new = running(kafka, topic_id, second, is_active=False)
+    claims.claim(kafka.producer(), topic_id, 0, second)
+    topic_query._running = new
+    assert topic_query._hand_over(old, new, release) is False
+    assert topic_query._running is None
+    assert old.query.is_stopped
+    assert topic_query.report.state == "failed"

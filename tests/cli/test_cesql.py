@@ -50,7 +50,8 @@ def test_what_cannot_be_read_is_shown_with_its_place() -> None:
     [
         ((), "", 2, "EXPRESSION or --stdin"),
         (("1", "--stdin"), "", 2, "EXPRESSION or --stdin"),
-        (("1", "--event", "/does/not/exist"), "", 1, "cannot be read as an event"),
+        (("1", "--event", "/does/not/exist"), "", 1, "/does/not/exist cannot be read"),
+        (("1", "--event", "-"), "{", 1, "cannot be read as an event"),
         (("--stdin",), "{}\n", 1, "line 1 of stdin"),
         (("--stdin",), '{"expression": 1}\n', 1, "line 1 of stdin"),
     ],

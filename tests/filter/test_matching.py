@@ -108,6 +108,7 @@ def test_spark_agrees_with_the_model(
         record = encode_record(Event(attributes, b"{}"), mode)
         rows.append((0, offset, record.value, record.headers))
     packed = handed_over(spark.createDataFrame(rows, RECORD), matching(wanted)).collect()
+    assert len(packed) == len(stored)
     for each in packed:
         parsed = parse_row(bytes(each.row))
         event = stored[parsed.row.offset][0]

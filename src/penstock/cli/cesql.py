@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -85,13 +84,14 @@ def _questions(lines: Iterable[str]) -> "Iterator[Asked]":
 
 
 def _event(path: str | None) -> Mapping[str, Any]:
+    from penstock.cli.files import read_text
     from penstock.errors import Rejected
 
     if path is None:
         return SOME_EVENT
     try:
-        event = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text())
-    except (OSError, ValueError) as error:
+        event = json.loads(read_text(path))
+    except ValueError as error:
         raise Rejected(f"{path} cannot be read as an event\n{error}") from None
     if not isinstance(event, Mapping):
         raise Rejected(f"{path} holds no event: an object is expected")

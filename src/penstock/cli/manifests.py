@@ -3,7 +3,6 @@
 In: what stands behind ``-f``. Out: each object with where it stands, for messages. Used by apply and delete.
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from penstock.cli.files import read_text
 from penstock.errors import Rejected
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -63,14 +63,7 @@ def _files(source: str) -> list[str]:
 
 def _documents(path: str) -> Iterator[Manifest]:
     shown = "stdin" if path == "-" else path
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Rejected(
-            f"{shown} cannot be read\n{error.strerror}", hint="-f takes a file, a directory or -"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise Rejected(f"{shown} is not UTF-8 text\n{error.reason} at byte {error.start}") from None
+    text = read_text(path, hint="-f takes a file, a directory or -")
     try:
         documents = [each for each in yaml.load_all(text, Loader=_Loader) if each is not None]
     except yaml.MarkedYAMLError as error:

@@ -1,8 +1,6 @@
 """``penstock trigger …``: what concerns triggers alone."""
 
 import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,6 +43,7 @@ def try_filter(
 
     Nothing has to run for this. Exits with 0 whether or not events match.
     """
+    from penstock.cli.files import read_text
     from penstock.cli.local_spark import local_spark
     from penstock.control.triggers import filters_of
     from penstock.pipeline.trial import try_filters
@@ -55,7 +54,7 @@ def try_filter(
     if filename == (event or events) == "-":
         raise typer.BadParameter("the trigger and the events cannot both come from stdin")
     filters = filters_of(_trigger(filename)["spec"])
-    asked = [_event(_text(event), event)] if event is not None else _events(str(events))
+    asked = [_event(read_text(event), event)] if event is not None else _events(str(events))
     with local_spark("Starting Spark") as session:
         verdicts = try_filters(session, filters, asked)
     found = [(each.attributes["id"], *verdict) for each, verdict in zip(asked, verdicts, strict=True)]
@@ -89,19 +88,11 @@ def _trigger(filename: str) -> dict[str, Any]:
     return dict(found[0])
 
 
-def _text(path: str) -> str:
-    from penstock.errors import Rejected
-
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Rejected(f"{path} cannot be read\n{error}") from None
-
-
 def _events(path: str) -> "list[Event]":
+    from penstock.cli.files import read_text
     from penstock.errors import Rejected
 
-    lines = [(number, line) for number, line in enumerate(_text(path).split("\n"), start=1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(read_text(path).split("\n"), start=1) if line.strip()]
     if not lines:
         raise Rejected(f"there is no event in {path}")
     return [_event(line, f"line {number} of {path}") for number, line in lines]

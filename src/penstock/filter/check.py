@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.errors import Rejected
-from penstock.filter.cesql_sql import AttributeSql, check_functions, truth
+from penstock.filter.cesql_functions import check_functions
+from penstock.filter.cesql_sql import AttributeSql, truth
 from penstock.filter.cesql_syntax import DATA_DIALECT, parse
 from penstock.filter.matching import matching
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol
 
-from penstock.filter.cesql_sql import FIRST_ERROR, AttributeSql, literal, truth
+from penstock.event.model import REQUIRED
+from penstock.filter.cesql_sql import AttributeSql, truth
 from penstock.filter.cesql_syntax import DATA_DIALECT, Attribute, Binary, Constant, In, Node, terms
-
-ALWAYS_THERE = ("specversion", "id", "source", "type")
+from penstock.filter.cesql_values import FIRST_ERROR, literal
 
 
 class Names(Protocol):
@@ -144,8 +144,8 @@ def _key_of(node: Node) -> Key | None:
     """Of ``type = 'a'``, ``type IN ('a', 'b')`` and ORs of such; only of attributes that every event has."""
     match node:
         case Binary("=", Attribute(name), Constant(str(value))) | Binary("=", Constant(str(value)), Attribute(name)):
-            return Key(name, frozenset([value])) if name in ALWAYS_THERE else None
-        case In(Attribute(name), elements, False) if name in ALWAYS_THERE:
+            return Key(name, frozenset([value])) if name in REQUIRED else None
+        case In(Attribute(name), elements, False) if name in REQUIRED:
             values = [each.value for each in elements if isinstance(each, Constant) and isinstance(each.value, str)]
             return Key(name, frozenset(values)) if len(values) == len(elements) else None
         case Binary("OR", left, right):

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.filter.cesql_sql import AttributeSql, literal
-from penstock.filter.conditions import ALWAYS_THERE, Condition, Key, conditions_of, errors_of, in_columns
+from penstock.event.model import CORE, REQUIRED
+from penstock.filter.cesql_sql import AttributeSql
+from penstock.filter.cesql_values import literal
+from penstock.filter.conditions import Condition, Key, conditions_of, errors_of, in_columns
 
 MATCHES_ALTHOUGH = 8  # added to the number of an error by an event that matches nevertheless, as under ``not``
-STRINGS = (*ALWAYS_THERE, "subject", "time", "datacontenttype", "dataschema")  # of no other type in any format
 TABLE_SCHEMA = "array<map<string,struct<p:string,r:array<int>>>>"
 
 
@@ -89,8 +90,8 @@ class _Names:
         if name.startswith("$"):
             column = path_column(self.paths.setdefault(name, len(self.paths)))
             return AttributeSql(column, f"{column}_tag", f"{column}_number")
-        if name in STRINGS:
-            return AttributeSql(self.text(name), is_always_there=name in ALWAYS_THERE)
+        if name in CORE:  # text in every format
+            return AttributeSql(self.text(name), is_always_there=name in REQUIRED)
         self.tagged.add(name)
         return AttributeSql(self.text(name), tag_of(name))
 

@@ -6,8 +6,8 @@ attribute, its type where a format keeps types, and what is found at paths into 
 
 from collections.abc import Iterator, Sequence
 
-from penstock.filter.cesql_sql import literal
-from penstock.filter.conditions import ALWAYS_THERE
+from penstock.event.model import REQUIRED
+from penstock.filter.cesql_values import literal
 from penstock.filter.matching import Column, Matching, path_column, tag_of, text_of
 
 HEADERS = (
@@ -35,7 +35,7 @@ def decoded(matched: Matching) -> Iterator[Sequence[Column]]:
     yield from HEADERS
     if matched.tagged or matched.paths:
         yield [ENVELOPE]
-    names = dict.fromkeys((*ALWAYS_THERE, *matched.attributes))
+    names = dict.fromkeys((*REQUIRED, *matched.attributes))
     yield [Column(text_of(each), _text(each)) for each in names]
     if matched.tagged:
         yield [Column(tag_of(each), _tag(each)) for each in matched.tagged]

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from penstock.filter.cesql_sql import ERRORS, FIRST_ERROR, Answer, AttributeSql, TooComplex, answer
+from penstock.event.json_form import LARGEST_INTEGER, SMALLEST_INTEGER
+from penstock.filter.cesql_sql import Answer, AttributeSql, TooComplex, answer
 from penstock.filter.cesql_syntax import Unreadable, parse
+from penstock.filter.cesql_values import ERRORS, FIRST_ERROR
 
 AT_ONCE = 40  # expressions in one query: its generated code grows with them
 DATA = ("data", "data_base64")  # no attributes
-SMALLEST, LARGEST = -(2**31), 2**31 - 1
 
 
 class Asked(NamedTuple):
@@ -86,7 +87,7 @@ def _text_and_tag(value: Any) -> tuple[str | None, str | None]:
         return None, None
     if isinstance(value, bool):
         return str(value).lower(), "b"
-    if isinstance(value, int) and SMALLEST <= value <= LARGEST:
+    if isinstance(value, int) and SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
         return str(value), "i"
     return str(value), "s"
 

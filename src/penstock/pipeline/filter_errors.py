@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from penstock.contract.model import Subscription, Telemetry
-from penstock.filter.cesql_sql import ERRORS, FIRST_ERROR
+from penstock.filter.cesql_values import ERRORS, FIRST_ERROR
 from penstock.pipeline.handover import NO_ERRORS
 
 logger = logging.getLogger("penstock.worker")

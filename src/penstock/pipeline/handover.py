@@ -29,7 +29,7 @@ from penstock.delivery.row import Row
 from penstock.errors import Rejected
 from penstock.event.http import STRUCTURED, encode_binary, percent_encode_header
 from penstock.event.kafka import decode_record
-from penstock.filter.conditions import ALWAYS_THERE
+from penstock.event.model import REQUIRED
 from penstock.filter.matching import Column, Matching, text_of
 from penstock.pipeline.decode import decoded
 
@@ -84,7 +84,7 @@ def handed_over(records: DataFrame, matched: Matching) -> DataFrame:
 
 
 def _packed(matched: Matching) -> Iterator[list[Column]]:
-    yield [Column("is_event", " AND ".join(f"{text_of(name)} IS NOT NULL" for name in ALWAYS_THERE))]
+    yield [Column("is_event", " AND ".join(f"{text_of(name)} IS NOT NULL" for name in REQUIRED))]
     yield [
         Column("places", f"CASE WHEN is_event THEN {matched.places} ELSE '' END"),
         Column("errors", f"CASE WHEN is_event THEN {matched.errors} ELSE '' END"),

@@ -110,8 +110,7 @@ class TopicQuery:
         running = self._running
         if running is None or running.query.isActive:
             return
-        error = running.query.exception()
-        reason = first_line(error) if error else "stopped from outside"
+        reason = failure_of(running.query)
         logger.error("the query of %s ended: %s", self.topic, reason)
         self._end(running)
         self._running = None
@@ -139,9 +138,12 @@ class TopicQuery:
         self._running = new
         started = time.monotonic()
         if old is not None:
-            if not self._hand_over(old, new, release_number):
+            self._await_tasks(new)
+            if not new.query.isActive:
                 self.must_restart = must_restart or self.must_restart
+                self._give_up(new, old)
                 return
+            self._let_go(old, release_number)
             self._end(old)
         uids = tuple(each.uid for each in new.subscriptions)
         mode = self._environment.settings.mode
@@ -190,43 +192,42 @@ class TopicQuery:
             return 0
         return claims.next_query_number(self._environment.producer, running.assignment.topic_id)
 
-    def _hand_over(self, old: Running, new: Running, release_number: int) -> bool:
-        """Whether the new query serves now. One that fails before it has taken anything over changes nothing."""
-        watch = claims.Watch(self._environment.connection)
-        try:
-            self._await_tasks(new, watch)
-            if new.query.isActive:
-                return True
-            self._end(new)
-            error = new.query.exception()
-            reason = first_line(error) if error else "stopped from outside"
-            topic_id, first_of_new = new.assignment.topic_id, new.assignment.query << claims.QUERY_SHIFT
-            watch.read_to_end(10.0)
-            if any(watch.holder(topic_id, each) >= first_of_new for each in range(old.partitions)):
-                self._end(old)  # its workers have let go of what the new one had claimed
-                self._running = None
-                self._failed(reason)
-            else:
-                self._running = old
-                self._failed(reason, state="refused")
-            return False
-        except (PenstockError, TimeoutError) as error:
-            logger.warning("%s is handed over without looking: %s", self.topic, first_line(error))
-            return True
-        finally:
-            watch.close()
-            if self._running is new:
-                self._let_go(old, release_number)
-
-    def _await_tasks(self, new: Running, watch: claims.Watch) -> None:
-        """Until all tasks of the new query are ready: the old one serves meanwhile, and nobody waits."""
+    def _await_tasks(self, new: Running) -> None:
+        """Until all tasks of the new query are ready, or it has failed: the old one serves, and nobody waits."""
         if self._environment.settings.mode == "batch":
             return  # its tasks come and go
+        topic_id, query = new.assignment.topic_id, new.assignment.query
+        watch = claims.Watch(self._environment.connection)
         deadline = time.monotonic() + RUNNING_SECONDS
-        while time.monotonic() < deadline and new.query.isActive:
-            watch.poll(0.05)
-            if watch.is_up(new.assignment.topic_id, new.partitions, new.assignment.query):
-                return
+        try:
+            while not watch.is_up(topic_id, new.partitions, query):
+                if time.monotonic() > deadline or not new.query.isActive:
+                    return
+                watch.poll(0.05)
+        finally:
+            watch.close()
+
+    def _give_up(self, new: Running, old: Running) -> None:
+        """The new query failed at its start. If it had not taken anything over, the old one goes on."""
+        self._end(new)
+        reason = failure_of(new.query)
+        watch = claims.Watch(self._environment.connection)
+        try:
+            watch.read_to_end(10.0)
+            first_of_new = new.assignment.query << claims.QUERY_SHIFT
+            holders = [watch.holder(new.assignment.topic_id, each) for each in range(old.partitions)]
+            has_taken_over = any(holder >= first_of_new for holder in holders)
+        except PenstockError:
+            has_taken_over = True  # nobody knows: a start from the ledger is always right
+        finally:
+            watch.close()
+        if has_taken_over:
+            self._end(old)
+            self._running = None
+            self._predecessor_until = time.time() + PREDECESSOR_SECONDS
+        else:
+            self._running = old
+        self._failed(reason, state="failed" if has_taken_over else "refused")
 
     def _let_go(self, old: Running, release_number: int) -> None:
         """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
@@ -265,6 +266,11 @@ class TopicQuery:
 
 def replace_report(report: QueryReport, state: str, reason: str) -> QueryReport:
     return msgspec.structs.replace(report, state=state, reason=reason, since=time.time())
+
+
+def failure_of(query: StreamingQuery) -> str:
+    error = query.exception()
+    return first_line(error) if error else "stopped from outside"
 
 
 def first_line(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """Scenarios of filters: what they cost beside one trigger that wants everything, and how soon a change counts.
 
 Each has a broker of its own. Every event matches exactly one of its triggers, and all of them have the same
-subscriber, so that only the matching differs.
+subscriber, so that only the matching differs. Each is measured in turns with a trigger that has no filter: the speed
+of a shared machine changes within minutes.
 """
 
 import threading
@@ -13,7 +14,7 @@ from bench.children import run_load
 from bench.events import SOURCE
 from bench.load import LoadPlan
 from bench.measure import Arrangement, Bench, Offer, measure, warm_up
-from bench.model import CESQL_100, EXACT_1000, TEN_TERMS
+from bench.model import CESQL_100, EXACT_1000, TEN_TERMS, without
 from bench.system import SystemFailed, broker, trigger
 
 TEN_TERMS_CESQL = " AND ".join(
@@ -30,6 +31,8 @@ TEN_TERMS_CESQL = " AND ".join(
         "id != 'never'",
     ]
 )
+PLAIN = "plain"  # the broker of the trigger without a filter
+TURNS = 2
 CHANGES = 4
 CHANGE_SECONDS = 30.0
 APPLY_SECONDS = 300.0
@@ -67,11 +70,21 @@ def _measure(
         bench.system.apply(broker(name))
         resources = [_trigger(bench, name, number, each) for number, each in enumerate(filters)]
         bench.system.apply(*resources, seconds=APPLY_SECONDS)
-    url = bench.system.address(name)
-    arrangement = Arrangement(scenario, 1, url, types=types)
-    warm_up(bench, arrangement, profile.warm_seconds / 3)
-    measure(bench, arrangement, Offer(seconds=profile.full_seconds, events=profile.full_events_one))
+    url, offer = bench.system.address(name), Offer(seconds=profile.full_seconds, events=profile.full_events_one // 2)
+    filtered = Arrangement(scenario, 1, url, types=types)
+    plain = Arrangement(without(scenario), 1, _plain(bench))
+    warm_up(bench, plain, profile.warm_seconds / 6)
+    warm_up(bench, filtered, profile.warm_seconds / 3)
+    for arrangement in (plain, filtered, filtered, plain) * TURNS:
+        measure(bench, arrangement, offer)
     return url
+
+
+def _plain(bench: Bench) -> str:
+    """The address of a broker whose only trigger wants everything."""
+    bench.system.apply(broker(PLAIN))
+    bench.system.apply(trigger(PLAIN, PLAIN, bench.sink.url(0)))
+    return bench.system.address(PLAIN)
 
 
 def _trigger(

@@ -15,6 +15,11 @@ CESQL_100 = "100 CESQL filters"
 FULL = "full"
 
 
+def without(scenario: str) -> str:
+    """The baseline of a filter scenario: one trigger without a filter, measured in turns with it."""
+    return f"no filter beside {scenario}"
+
+
 class Memory(msgspec.Struct, frozen=True):
     """Of one group of processes, in MB: resident counts shared pages in every process, proportional shares them."""
 
@@ -102,3 +107,11 @@ class Results(msgspec.Struct, kw_only=True):
             (r for r in self.runs if (r.scenario, r.triggers, r.load) == (scenario, triggers, load)),
             None,
         )
+
+    def events_per_second(self, scenario: str) -> float | None:
+        """Under full load; of several runs, all their events over all their time."""
+        runs = [r for r in self.runs if (r.scenario, r.load) == (scenario, FULL) and r.events_per_second]
+        if not runs:
+            return None
+        seconds = sum(r.deliveries / r.deliveries_per_second for r in runs)
+        return sum(r.deliveries / max(r.triggers, 1) for r in runs) / seconds

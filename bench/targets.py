@@ -16,6 +16,7 @@ from bench.model import (
     Results,
     Run,
     Target,
+    without,
 )
 
 DISPATCH_GROUPS = ("dispatcher", "dispatcher JVM", "workers")
@@ -105,8 +106,8 @@ def _ratio(what: str, penstock: float, baseline: float) -> Ratio:
 
 
 def _share(results: Results, scenario: str) -> float | None:
-    run, alone = results.find(scenario, 1, FULL), results.find(PENSTOCK, 1, FULL)
-    return round(run.events_per_second / alone.events_per_second, 2) if run and alone else None
+    filtered, plain = results.events_per_second(scenario), results.events_per_second(without(scenario))
+    return round(filtered / plain, 2) if filtered and plain else None
 
 
 def _per_receiver(run: Run) -> float:

@@ -3,7 +3,7 @@
 from bench.latency import Latency, percentile, summarize
 from bench.load import LoadResult
 from bench.measure import Arrangement, combine, per_event
-from bench.model import FULL, INGRESS, PENSTOCK, Machine, Memory, Results, Run
+from bench.model import FULL, INGRESS, PENSTOCK, TEN_TERMS, Machine, Memory, Results, Run, without
 from bench.processes import Process, Snapshot, classify
 from bench.sink import Lane, SinkStats
 from bench.targets import targets
@@ -77,3 +77,19 @@ def test_targets_say_yes_no_or_not_run() -> None:
     assert met["receiver, acknowledged events/s of a process"] is True
     assert met["receiver, largest process, MB resident"] is False
     assert met["whole way at 1,000/s, p50, ms"] is None
+
+
+def test_a_filter_is_compared_with_the_turns_beside_it() -> None:
+    def turn(scenario: str, seconds: float) -> Run:
+        rate = 1000 / seconds
+        return Run(
+            scenario=scenario, triggers=1, load=FULL, sent=1000, acknowledged=1000, codes={}, ingress=Latency(),
+            acknowledged_per_second=0.0, deliveries=1000, events_per_second=rate, deliveries_per_second=rate,
+        )  # fmt: skip
+
+    plain = without(TEN_TERMS)
+    runs = [turn(PENSTOCK, 9.0), turn(plain, 1.0), turn(TEN_TERMS, 2.0), turn(TEN_TERMS, 2.0), turn(plain, 2.0)]
+    results = Results(date="", quick=True, machine=MACHINE, runs=runs)
+    measured = {target.what: target.measured for target in targets(results)}
+    assert measured["ten-term CESQL filter, events/s over no filter"] == 0.75
+    assert measured["1,000 exact filters, events/s over one trigger"] is None

@@ -135,6 +135,7 @@ class Deliveries:
             if lane.progress.is_done(offset):
                 continue
             lane.progress.take_on(offset)
+            lane.is_dirty = True
             row.unfinished += 1
             if lane.has_room and not self._is_letting_go:
                 self._begin(lane, row)

@@ -55,7 +55,7 @@ class Lane:
         self.counts = Counts()
         self.waiting: deque[Row] = deque()
         self.busy = 0  # unordered: POSTs in flight; ordered: events begun and not finished
-        self.is_dirty = False  # has moved since the ledger was last written
+        self.is_dirty = False  # has begun or finished something since the ledger was last written
         self.headers = [b"Kn-Namespace:" + subscription.namespace.encode(), b"Prefer:reply"]
         self._is_ordered = subscription.order != "unordered"
         self._window = 1 if self._is_ordered else window

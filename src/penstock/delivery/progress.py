@@ -29,6 +29,11 @@ class Progress:
         """Every offset below is finished."""
         return next(iter(self._open)) if self._open else self._next
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something was taken on and is not finished."""
+        return bool(self._open)
+
     def is_done(self, offset: int) -> bool:
         """Whether this offset needs nothing: seen here already, or finished by a predecessor."""
         if offset < self._next:

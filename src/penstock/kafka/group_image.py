@@ -4,6 +4,7 @@ Our commits carry a mark in their metadata. An offset without the mark was set b
 is obeyed by a new start of the query. An absent group has expired or never was, and means nothing.
 """
 
+import itertools
 import logging
 import threading
 import time
@@ -22,7 +23,12 @@ INTERVAL_SECONDS = 0.8
 LONGEST_INTERVAL_SECONDS = 10.0
 RESETS_SECONDS = 3.0
 POLL_SECONDS = 0.4
+PASSED_BY = (
+    200  # groups committed in a round whose subscriptions only passed rows by; the others have their turn later
+)
 AGAIN_SECONDS = 6 * 3600.0  # quiet groups are committed again long before a broker forgets them
+
+Partitions = dict[tuple[str, str], set[int]]  # by subscription uid and topic id
 
 
 def resets(groups: Groups, subscriptions: Iterable[Subscription]) -> list[tuple[Subscription, dict[int, int]]]:
@@ -50,7 +56,8 @@ class GroupImages:
         self._groups = Groups(connection)
         self._on_reset = on_reset  # somebody has set offsets of this subscription's group
         self._ledger = ledger
-        self._moved: set[LaneKey] = set()
+        self._moved: Partitions = {}
+        self._passed_by: Partitions = {}  # the longest unseen first
         self._resets_due = 0.0
         self.rounds = 0  # that were finished
         self._shown: dict[tuple[str, str], Subscription] = {}  # by subscription uid and topic id
@@ -98,7 +105,9 @@ class GroupImages:
             self._ledger.poll()
         except Exception:
             logger.exception("the ledger is not followed")
-        self._moved |= self._ledger.take_moved()
+        moved = self._ledger.take_moved()
+        _add(self._moved, moved.themselves)
+        _add(self._passed_by, moved.by_floor)
 
     def _refresh(self) -> None:
         """One round. Whatever goes wrong in it, the next one comes."""
@@ -130,29 +139,39 @@ class GroupImages:
     def _commit_moved(self) -> None:
         if self._is_all_due.is_set():
             self._is_all_due.clear()
-            self._moved.update(self._ledger.lanes())
-        moved, self._moved = self._moved, set()
-        positions: dict[tuple[str, str], dict[int, int]] = {}
-        for lane in moved:
-            entry = self._ledger.entry(lane)
-            if entry is not None:
-                at = positions.setdefault((lane.subscription_uid, lane.topic_id), {})
-                at[lane.partition] = entry.record.position
-        shown = {which: each for which, each in self._shown.items() if which in positions}
+            _add(self._moved, self._ledger.lanes())
+        moved, self._moved = self._moved, {}
+        turn = [which for which in moved if which in self._passed_by]
+        turn += itertools.islice((which for which in self._passed_by if which not in moved), PASSED_BY)
+        for which in turn:
+            moved.setdefault(which, set()).update(self._passed_by.pop(which))
+        shown = {which: each for which, each in self._shown.items() if which in moved}
         waiting = set(shown)
         try:
             for subscription, offsets in resets(self._groups, shown.values()):
                 self._take_reset(subscription, offsets)
                 waiting.difference_update(which for which in shown if shown[which] is subscription)
             for which in sorted(waiting):
-                self._show(shown[which], positions[which])
+                self._show(shown[which], self._positions(which, moved[which]))
                 waiting.discard(which)
         except Unavailable:  # Kafka is away: the next round tries again
-            self._moved.update(lane for lane in moved if lane[:2] in waiting)
+            for which in waiting:
+                self._moved.setdefault(which, set()).update(moved[which])
             raise
 
+    def _positions(self, which: tuple[str, str], partitions: Iterable[int]) -> dict[int, int]:
+        entries = {each: self._ledger.entry(LaneKey(*which, each)) for each in partitions}
+        return {partition: entry.record.position for partition, entry in entries.items() if entry is not None}
+
     def _show(self, subscription: Subscription, positions: Mapping[int, int]) -> None:
+        if not positions:
+            return  # forgotten meanwhile
         try:
             self._groups.commit(subscription.group, subscription.topic, positions, MARK)
         except Misconfigured as error:  # of this group alone; its next progress tries again
             logger.warning("%s", error.message)
+
+
+def _add(partitions: Partitions, lanes: Iterable[LaneKey]) -> None:
+    for lane in lanes:
+        partitions.setdefault((lane.subscription_uid, lane.topic_id), set()).add(lane.partition)

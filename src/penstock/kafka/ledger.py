@@ -1,10 +1,11 @@
 """The ledger: how far each lane has come, in one compacted topic.
 
 A lane is one subscription in one partition of one topic. Its record says: everything below ``position`` is
-finished, and so are the offsets in ``beyond``. Workers write what changed every 50 ms; every start reads it. The
-key ends in the generation of the writer and the highest generation wins, so a worker that was thought dead writes
-into a record that nobody reads any more. Generations come from ``claims``; generation 0 holds the start positions
-that the controller writes before a subscription is ready.
+finished, and so are the offsets in ``beyond``. A lane that is not open has also finished everything below the floor
+of its partition, which one record says for all lanes. Workers write what changed every 50 ms; every start reads it.
+The key ends in the generation of the writer and the highest generation wins, so a worker that was thought dead
+writes into a record that nobody reads any more; a floor counts for records of its own generation. Generations come
+from ``claims``; generation 0 holds the start positions that the controller writes before a subscription is ready.
 """
 
 import threading
@@ -22,6 +23,7 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ends import Ends
 
 START_GENERATION = 0
+FLOOR = "*"  # in the place of a subscription's uid
 FORMAT = 1
 READ_TIMEOUT_SECONDS = 30.0
 
@@ -39,12 +41,20 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     position: int  # every offset below is finished
     beyond: tuple[tuple[int, int], ...] = ()  # finished ranges [first, last] above the position
+    is_open: bool = False  # something was begun and is not finished: the floor does not count
     format: int = FORMAT
 
 
 class LedgerEntry(NamedTuple):
     generation: int
     record: LaneRecord
+
+
+class Moved(NamedTuple):
+    """Lanes that something was read about."""
+
+    themselves: set[LaneKey]  # by a record of their own
+    by_floor: set[LaneKey]  # only passed by rows
 
 
 _encoder = msgspec.json.Encoder()
@@ -59,6 +69,11 @@ def encode_key(lane: LaneKey, generation: int) -> bytes:
 def decode_key(raw: bytes) -> tuple[LaneKey, int]:
     uid, topic_id, partition, generation = raw.decode().rsplit("/", 3)
     return LaneKey(uid, topic_id, int(partition)), int(generation)
+
+
+def floor_key(lane: LaneKey) -> LaneKey:
+    """Under which the floor of the lane's partition is kept."""
+    return lane._replace(subscription_uid=FLOOR)
 
 
 class Ledger:
@@ -89,12 +104,17 @@ class Ledger:
         self._lanes.setdefault(lane, {})[generation] = record
 
     def entry(self, lane: LaneKey) -> LedgerEntry | None:
-        """What counts for this lane: the record of the highest generation."""
+        """What counts for this lane: the record of the highest generation, and the floor of the same."""
         generations = self._lanes.get(lane)
         if not generations:
             return None
         generation = max(generations)
-        return LedgerEntry(generation, generations[generation])
+        record = generations[generation]
+        if not record.is_open:
+            floor = self._lanes.get(floor_key(lane), {}).get(generation)
+            if floor is not None and floor.position > record.position:
+                record = msgspec.structs.replace(record, position=floor.position)
+        return LedgerEntry(generation, record)
 
     def only(self, wanted: Callable[[LaneKey], bool]) -> "Ledger":
         """A copy with some of the lanes."""
@@ -103,7 +123,11 @@ class Ledger:
         return copied
 
     def lanes(self) -> list[LaneKey]:
-        return list(self._lanes)
+        return [lane for lane in self._lanes if lane.subscription_uid != FLOOR]
+
+    def beside(self, lane: LaneKey) -> list[LaneKey]:
+        """All lanes of the same partition."""
+        return [each for each in self.lanes() if each[1:] == lane[1:]]
 
     def records(self) -> Iterable[tuple[LaneKey, dict[int, LaneRecord]]]:
         return self._lanes.items()
@@ -156,11 +180,14 @@ class FollowedLedger:
         with self._lock:
             return LedgerPart(self._ledger.only(wanted), self._reached)
 
-    def take_moved(self) -> set[LaneKey]:
+    def take_moved(self) -> Moved:
         """The lanes that something was read about since this was last asked."""
         with self._lock:
-            moved, self._moved = self._moved, set()
-        return moved
+            read, self._moved = self._moved, set()
+            floors = {lane[1:] for lane in read if lane.subscription_uid == FLOOR}
+            themselves = {lane for lane in read if lane.subscription_uid != FLOOR}
+            by_floor = {lane for lane in self._ledger.lanes() if lane[1:] in floors} if floors else set()
+        return Moved(themselves, by_floor - themselves)
 
     def lanes(self) -> list[LaneKey]:
         with self._lock:

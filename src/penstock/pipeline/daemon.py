@@ -1,15 +1,17 @@
 """PySpark's daemon, with what a worker needs imported already: a worker is forked from it, and begins at once.
 
 Without this each worker spends half a second of processor time on imports, all workers of a query at the same moment.
-Started by Spark (``spark.python.daemon.module``). Nothing here may start a thread, which a fork would leave behind;
-that is why pyarrow, which does, is not among the imports.
+Started by Spark (``spark.python.daemon.module``). Nothing here may start a thread, which a fork would leave behind.
 """
 
+import gc
 import importlib
-
-from pyspark.daemon import manager
+import os
+import sys
+from importlib.machinery import PathFinder
 
 PRELOADED = (
+    "pyarrow",
     "pyspark.sql.conversion",
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.types",
@@ -17,8 +19,23 @@ PRELOADED = (
     "penstock.pipeline.worker",
 )
 
+
+def _leave_archives() -> None:
+    """Spark puts itself on the path as zip and jar files, whose directories every worker would read several times."""
+    unpacked = [entry for entry in sys.path if not os.path.isfile(entry)]
+    if PathFinder.find_spec("pyspark", unpacked) is not None:
+        sys.path[:] = unpacked
+        sys.path_importer_cache.clear()
+
+
+_leave_archives()
+os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # the one thread that pyarrow would start
 for _name in PRELOADED:
     importlib.import_module(_name)
+gc.collect()
+gc.freeze()  # what is there now stays in memory that all workers share
 
 if __name__ == "__main__":
+    from pyspark.daemon import manager
+
     manager()

@@ -10,7 +10,7 @@ Spark uses its Python workers again. Nothing is yielded to Spark, which reads re
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from penstock.kafka.ledger import LaneKey, LaneRecord
 from penstock.kafka.telemetry import Teller
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
+from penstock.pipeline.lane_records import LaneRecords
 
 logger = logging.getLogger("penstock.worker")
 
@@ -37,8 +38,6 @@ LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partitio
 READ_SECONDS = 20.0
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 OUTRANKED_SECONDS = 60.0  # far longer than a dispatcher takes to stop a query that it has replaced
-QUIET_LANES_SECONDS = 1.0  # how often lanes are written that only passed rows by,
-QUIET_LANES = 100  # and how many at once: with a thousand subscriptions each has its turn every ten seconds
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,6 @@ class Holding:
     def __init__(self, assignment: Assignment, partition: int, filter_errors: FilterErrors) -> None:
         self._assignment = assignment
         self._partition = partition
-        self._quiet_due = 0.0
-        self._next_quiet = 0
         self._is_lost = False  # somebody else has claimed the partition
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
@@ -96,11 +93,13 @@ class Holding:
         self._ledger = ledger.LedgerWriter(self._producer)
         self._watch = claims.Watch(assignment.connection, ledger.unpacked(assignment.ledger, partition))
         self._generation = self._take_over()
-        self._keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
-        self._deliveries = Deliveries(self._lanes(), assignment.limits, self._tick)
-        self._write_lanes(everything=True)
+        keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
+        lanes = self._lanes(keys)
+        self._deliveries = Deliveries(lanes, assignment.limits, self._tick)
+        self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
+        self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
-        self._erase_older()
+        self._records.erase_older(self._watch.ledger)
         self._watch.leave_ledger()
 
     def serve(self, first: list[Row], source: SparkRows) -> None:
@@ -123,7 +122,7 @@ class Holding:
 
     def _tick(self, last_round_seconds: float) -> None:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
-        self._write_lanes(everything=False)
+        self._records.write_moved(self._deliveries.seen_offset)
         self._teller.tell(self._filter_errors.to_tell())
         self._producer.poll(0)
         if self._ledger.failure is not None:
@@ -140,7 +139,7 @@ class Holding:
 
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
-        self._write_lanes(everything=True)
+        self._records.write_moved(self._deliveries.seen_offset)
         try:
             self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
             claims.close(self._producer, self._assignment.topic_id, self._partition, self._generation)
@@ -166,42 +165,14 @@ class Holding:
         self._watch.read_to_end(READ_SECONDS)
         return generation
 
-    def _lanes(self) -> list[Lane]:
+    def _lanes(self, keys: list[LaneKey]) -> list[Lane]:
         lanes = []
-        for key, subscription in zip(self._keys, self._assignment.subscriptions(), strict=True):
+        for key, subscription in zip(keys, self._assignment.subscriptions(), strict=True):
             entry = self._watch.ledger.entry(key)
             record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
             progress = Progress(record.position, record.beyond)
             lanes.append(Lane(subscription, progress, self._assignment.limits.window))
         return lanes
-
-    def _write_lanes(self, *, everything: bool) -> None:
-        """What moved; of the lanes that only passed rows by some every second, in turn."""
-        lanes = self._deliveries.lanes
-        quiet: Collection[int] = ()
-        now = time.monotonic()
-        if everything:
-            quiet = range(len(lanes))
-        elif now >= self._quiet_due:
-            self._quiet_due = now + QUIET_LANES_SECONDS
-            quiet = {(self._next_quiet + n) % len(lanes) for n in range(min(len(lanes), QUIET_LANES))}
-            self._next_quiet = (self._next_quiet + QUIET_LANES) % len(lanes)
-        seen = self._deliveries.seen_offset
-        for place, lane in enumerate(lanes):
-            is_turn = place in quiet
-            if not (lane.is_dirty or is_turn):
-                continue
-            before = lane.progress.position
-            lane.progress.pass_by(seen)
-            if lane.is_dirty or everything or lane.progress.position != before:
-                lane.is_dirty = False
-                record = LaneRecord(lane.progress.position, lane.progress.beyond())
-                self._ledger.write(self._keys[place], self._generation, record)
-
-    def _erase_older(self) -> None:
-        for key in self._keys:
-            older = [g for g in self._watch.ledger.generations(key) if g < self._generation]
-            self._ledger.erase(key, older)
 
 
 def _patience_seconds(assignment: Assignment) -> float:

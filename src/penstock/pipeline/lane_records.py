@@ -1,0 +1,62 @@
+"""What a worker writes to the ledger about its lanes.
+
+All lanes of a partition see the same rows, and most of them have finished everything most of the time. So one record,
+the floor, says how far the rows have come, and counts for every lane that is not said to be open:
+
+    at each tick    lanes that have begun something since ─▶ "open", with what is finished and what is not
+                    lanes that were open and have finished ─▶ "not open"
+                    then the floor
+
+In this order, because whoever reads the ledger may see any beginning of what was written: a floor is only true
+together with the records before it.
+"""
+
+from collections.abc import Sequence
+
+from penstock.delivery.lane import Lane
+from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerWriter, floor_key
+
+
+class LaneRecords:
+    """The records of one partition's lanes under one generation."""
+
+    def __init__(self, writer: LedgerWriter, generation: int, keys: Sequence[LaneKey], lanes: Sequence[Lane]) -> None:
+        self._writer = writer
+        self._generation = generation
+        self._keys = keys
+        self._lanes = lanes
+        self._floor_key = floor_key(keys[0])
+        self._floor = 0
+        self._is_open = [False] * len(lanes)  # as the ledger has it
+
+    def write_all(self) -> None:
+        """At the take-over, before the first row: from now on the floor of this generation counts for these lanes."""
+        for place in range(len(self._lanes)):
+            self._write(place)
+
+    def write_moved(self, seen_offset: int) -> None:
+        """What moved since the last call, in a few records."""
+        for place, lane in enumerate(self._lanes):
+            if lane.is_dirty:
+                lane.is_dirty = False
+                lane.progress.pass_by(seen_offset)
+                if lane.progress.is_open or self._is_open[place]:
+                    self._write(place)
+        if seen_offset >= self._floor:
+            self._floor = seen_offset + 1
+            self._writer.write(self._floor_key, self._generation, LaneRecord(self._floor))
+
+    def erase_older(self, known: Ledger) -> None:
+        """What predecessors wrote. A floor stays while it counts for a lane that is not among ours."""
+        for key in self._keys:
+            self._writer.erase(key, [g for g in known.generations(key) if g < self._generation])
+        ours = set(self._keys)
+        needed = {known.generations(lane)[-1] for lane in known.beside(self._keys[0]) if lane not in ours}
+        floors = known.generations(self._floor_key)
+        self._writer.erase(self._floor_key, [g for g in floors if g < self._generation and g not in needed])
+
+    def _write(self, place: int) -> None:
+        progress = self._lanes[place].progress
+        self._is_open[place] = progress.is_open
+        record = LaneRecord(progress.position, progress.beyond(), progress.is_open)
+        self._writer.write(self._keys[place], self._generation, record)

@@ -13,10 +13,11 @@ import pytest
 
 from penstock.contract.model import Delivery, Subscription
 from penstock.delivery.deliver import Deliveries, Limits
-from penstock.delivery.lane import Lane
+from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 from penstock.ports import free_port
+from tests.delivery.outbox import KeptOutbox
 from tests.sink import Answer, Request, Sink
 
 MakeSink = Callable[[], Sink]
@@ -26,7 +27,7 @@ def lane(url: str, window: int = 8, position: int = 0, **fields: Any) -> Lane:
     subscription = Subscription(
         uid="u", kind="Trigger", namespace="shop", name="t", topic="orders", group="g", subscriber_url=url
     )
-    return Lane(msgspec.structs.replace(subscription, **fields), Progress(position), window)
+    return Lane(msgspec.structs.replace(subscription, **fields), Progress(position), LaneLimits(window))
 
 
 def row(offset: int, places: tuple[int, ...] = (0,)) -> Row:
@@ -65,9 +66,9 @@ class Rows:
 
 
 @contextmanager
-def running(*lanes: Lane, limits: Limits | None = None) -> Iterator[Rows]:
+def running(*lanes: Lane, limits: Limits | None = None, outbox: KeptOutbox | None = None) -> Iterator[Rows]:
     """The loop in a thread; at the end everything offered must be finished."""
-    deliveries = Deliveries(lanes, limits or Limits(), on_tick=lambda _: None)
+    deliveries = Deliveries(lanes, limits or Limits(), on_tick=lambda _: None, outbox=outbox or KeptOutbox())
     rows = Rows()
     thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
     thread.start()
@@ -242,7 +243,7 @@ def test_holding_finishes_what_is_in_flight_and_begins_nothing(sink: MakeSink) -
     subscriber = sink()
     subscriber.answer("/a", delay_seconds=0.3)
     target = lane(subscriber.url + "/a", window=2)
-    deliveries = Deliveries([target], Limits(), on_tick=lambda _: None)
+    deliveries = Deliveries([target], Limits(), on_tick=lambda _: None, outbox=KeptOutbox())
     rows = Rows()
     thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
     thread.start()
@@ -260,7 +261,7 @@ def test_a_source_that_is_over_from_the_start_ends_the_loop(sink: MakeSink) -> N
     """Kept promise: a micro-batch whose rows were all there at once is finished, not waited on for ever."""
     subscriber = sink()
     target = lane(subscriber.url + "/a")
-    deliveries = Deliveries([target], Limits(), on_tick=lambda _: None)
+    deliveries = Deliveries([target], Limits(), on_tick=lambda _: None, outbox=KeptOutbox())
     rows = Rows()
     rows.is_over = True
     deliveries.take([row(offset) for offset in range(5)])
@@ -284,7 +285,9 @@ def test_what_was_not_taken_on_does_not_count_as_seen() -> None:
     """Kept promise: when a row breaks the loop, the ledger does not say that later lanes have had it."""
     broken = lane("http://127.0.0.1:1/")
     broken.progress.take_on = lambda _: 1 / 0  # type: ignore[method-assign,assignment]
-    deliveries = Deliveries([broken, lane("http://127.0.0.1:1/")], Limits(), on_tick=lambda _: None)
+    deliveries = Deliveries(
+        [broken, lane("http://127.0.0.1:1/")], Limits(), on_tick=lambda _: None, outbox=KeptOutbox()
+    )
     with pytest.raises(ZeroDivisionError):
         deliveries.take([row(5, (0, 1))])
     assert deliveries.seen_offset == -1

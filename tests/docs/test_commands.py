@@ -41,7 +41,9 @@ def listener() -> Iterator[Path]:
             process.terminate()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/using.md", "docs/filters.md", "docs/operating.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/using.md", "docs/filters.md", "docs/delivery.md", "docs/operating.md"]
+)
 def test_the_commands_of_a_page_work(penstock_up: System, listener: Path, page: str) -> None:
     """Kept promise: what the documentation tells people to type does what it says."""
     shown = commands(page)

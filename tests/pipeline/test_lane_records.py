@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.contract.model import Subscription
-from penstock.delivery.lane import Lane
+from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerWriter, encode_key, floor_key
 from penstock.pipeline.lane_records import LaneRecords
@@ -36,7 +36,7 @@ def lanes_from(ledger: Ledger) -> list[Lane]:
         entry = ledger.entry(key)
         record = entry.record if entry else LaneRecord(0)
         subscription = Subscription(key.subscription_uid, "Trigger", "default", "t", "topic", "group", "http://a/")
-        lanes.append(Lane(subscription, Progress(record.position, record.beyond), 32))
+        lanes.append(Lane(subscription, Progress(record.position, record.beyond), LaneLimits()))
     return lanes
 
 

@@ -1,6 +1,7 @@
 """Resources for the tests of the whole system, applied as a user applies them."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tests.conftest import System
@@ -11,11 +12,13 @@ def broker(name: str, **annotations: str) -> dict[str, Any]:
     return {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "metadata": metadata}
 
 
-def trigger(name: str, broker_name: str, url: str, **spec: Any) -> dict[str, Any]:
+def trigger(
+    name: str, broker_name: str, url: str, annotations: Mapping[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
     return {
         "apiVersion": "eventing.knative.dev/v1",
         "kind": "Trigger",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": dict(annotations or {})},
         "spec": {"broker": broker_name, "subscriber": {"uri": url}, **spec},
     }
 

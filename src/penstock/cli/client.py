@@ -52,6 +52,9 @@ class Client:
     def lag(self, namespace: str, name: str) -> dict[str, Any]:
         return dict(self.get(f"/api/penstock/lag/{namespace}/{name}"))
 
+    def post(self, path: str, body: Any) -> Any:
+        return self._call("POST", path, body)[0]
+
     def watch(self, kind: Kind, namespace: str | None) -> Iterator[dict[str, Any]]:
         """Changes as they come, the present objects first; ends when the server does."""
         parts = urlsplit(self.server)

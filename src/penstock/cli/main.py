@@ -35,6 +35,7 @@ COMMANDS = (
     Entry("send", "send:send", "Send events to a broker or a URL.", EVENTS),
     Entry("cesql", "cesql:cesql", "Try a CESQL expression on an event.", EVENTS),
     Entry("trigger", "trigger:trigger", "Try a trigger's filter on events (`trigger test`).", EVENTS),
+    Entry("deadletters", "deadletters:deadletters", "What was not delivered, and sending it once more.", EVENTS),
     Entry("receiver", "receiver:receiver", "HTTP to Kafka.", PARTS),
     Entry("dispatcher", "dispatcher:dispatcher", "Kafka to subscribers, with Spark.", PARTS),
     Entry("controller", "controller:controller", "Resources, statuses and the admin API.", PARTS),

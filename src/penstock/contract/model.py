@@ -15,6 +15,11 @@ LEDGER_TOPIC = "penstock-ledger"
 CLAIMS_TOPIC = "penstock-claims"
 REPORT_TOPIC = "penstock-report"
 TELEMETRY_TOPIC = "penstock-telemetry"
+DEAD_LETTERS_TOPIC = "penstock-deadletters"
+ADDRESSEE = "penstock-to"  # a record header: the uid of the only subscription that shall have the event
+
+
+Order = Literal["ordered", "unordered", "key"]  # in which a subscription gets its events
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,6 +39,11 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout_seconds: float = 30.0
     retry_after_max_seconds: float | None = None
     dead_letter_url: str | None = None
+    format: Literal["binary", "json"] = "binary"
+    batch: int = 1  # events in a request; more than one: CloudEvents' batched form
+    batch_wait_seconds: float = 0.05  # how long an incomplete batch waits
+    max_in_flight: int = 0  # requests at once over all partitions; 0: the dispatcher's own window
+    events_per_second: float = 0.0  # over all partitions; 0: no limit
 
 
 class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,7 +58,8 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     subscriber_url: str
     filters: tuple[dict[str, Any], ...] = ()  # as Knative writes them; see filter/
     delivery: Delivery = Delivery()
-    order: Literal["ordered", "unordered", "key"] = "unordered"
+    order: Order = "unordered"
+    reply_topic: str = ""  # where events go that the subscriber sends back; none: they are dropped
 
 
 class Agreement(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,13 +93,41 @@ class Telemetry(msgspec.Struct, frozen=True, omit_defaults=True):
     filter_errors: dict[str, dict[str, int]] = {}  # by uid of the subscription and name of the error
 
 
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An event that its subscriber did not take: the value of a record of the dead letters topic."""
+
+    id: str  # of the event, like source and type
+    source: str
+    type: str
+    kind: str  # of the resource that subscribes, like namespace and name
+    namespace: str
+    name: str
+    uid: str
+    topic: str
+    partition: int
+    offset: int
+    outcome: str  # "dead-lettered": the sink has it; "given up": there is none, or it failed too
+    reason: str
+    code: int  # the status of the last answer, 0 for none
+    attempts: int
+    time: float  # seconds since the epoch
+    event: msgspec.Raw  # in CloudEvents' JSON form
+    redriven: float = 0.0  # when it was sent again
+
+    @property
+    def key(self) -> str:
+        """Of its record: of several words on the same event and subscription the last counts."""
+        return f"{self.uid}/{self.partition}/{self.offset}"
+
+
 _encoder = msgspec.json.Encoder()
 _agreement_decoder = msgspec.json.Decoder(Agreement)
 _report_decoder = msgspec.json.Decoder(QueryReport)
 _telemetry_decoder = msgspec.json.Decoder(Telemetry)
+_dead_letter_decoder = msgspec.json.Decoder(DeadLetter)
 
 
-def encode(value: Agreement | QueryReport | Telemetry) -> bytes:
+def encode(value: Agreement | QueryReport | Telemetry | DeadLetter) -> bytes:
     return _encoder.encode(value)
 
 
@@ -98,6 +137,10 @@ def decode_agreement(raw: bytes) -> Agreement:
 
 def decode_telemetry(raw: bytes) -> Telemetry:
     return _telemetry_decoder.decode(raw)
+
+
+def decode_dead_letter(raw: bytes) -> DeadLetter:
+    return _dead_letter_decoder.decode(raw)
 
 
 def decode_report(raw: bytes) -> QueryReport:

@@ -4,6 +4,8 @@
     POST   /apis/eventing.knative.dev/v1/namespaces/NS/brokers             create or change
     GET, PUT, DELETE  …/brokers/NAME
     GET    /api/penstock/status, /api/penstock/lag/NS/TRIGGER, /api/penstock/settings
+    GET    /api/penstock/deadletters[?namespace=…&trigger=…&ids=…&type=…&code=…&redriven=1&event=1]
+    POST   /api/penstock/deadletters/redrive                               the same as a JSON object
     GET    /healthz, /readyz, /metrics, /
 
 Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handlers over ``store``, ``parts`` and
@@ -21,13 +23,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import metrics, page, parts
+from penstock.control import dead_letters, metrics, page, parts
 from penstock.control.controller import Controller
 from penstock.control.kinds import KINDS, Kind, nearest
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Conflict, Invalid
 from penstock.control.watch import Watchers
 from penstock.errors import PenstockError, Rejected, Unavailable
+from penstock.kafka.dead_letters import DeadLetters
 from penstock.settings import in_force
 
 LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
@@ -66,6 +69,8 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         Route("/api/penstock/status", _status(controller)),
         Route("/api/penstock/settings", _settings(flags)),
         Route("/api/penstock/lag/{namespace}/{name}", _lag(controller)),
+        Route("/api/penstock/deadletters", _dead_letters(controller)),
+        Route("/api/penstock/deadletters/redrive", _redrive(controller), methods=["POST"]),
     ]
     for kind in KINDS:
         routes += _kind_routes(kind, controller, watchers)
@@ -206,6 +211,30 @@ def _lag(controller: Controller) -> Handler:
         return JSONResponse({"lag": total, "partitions": rows})
 
     return lag
+
+
+def _dead_letters(controller: Controller) -> Handler:
+    async def listing(request: Request) -> Response:
+        asked: dict[str, Any] = dict(request.query_params)
+        asked["ids"] = request.query_params.getlist("ids")
+        wanted = dead_letters.wanted_of(asked)
+        letters = DeadLetters(controller.world.connection)
+        found = await run_in_threadpool(dead_letters.listing, letters, wanted, with_events=bool(asked.get("event")))
+        return JSONResponse(found)
+
+    return listing
+
+
+def _redrive(controller: Controller) -> Handler:
+    async def redrive(request: Request) -> Response:
+        asked = await _body(request)
+        if not isinstance(asked, dict):
+            raise Rejected("the body must be a JSON object")
+        wanted = dead_letters.wanted_of(asked)
+        letters = DeadLetters(controller.world.connection)
+        return JSONResponse(await run_in_threadpool(dead_letters.redrive, letters, controller.store, wanted))
+
+    return redrive
 
 
 def _metrics(controller: Controller) -> Handler:

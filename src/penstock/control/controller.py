@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from penstock.contract.model import (
     CLAIMS_TOPIC,
     CONTRACT_TOPIC,
+    DEAD_LETTERS_TOPIC,
     LEDGER_TOPIC,
     REPORT_TOPIC,
     RESOURCES_TOPIC,
@@ -30,7 +31,7 @@ from penstock.errors import PenstockError, Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import StartPositions
-from penstock.kafka.topics import COMPACTED, SHORT_LIVED, TopicSpec, create_missing
+from penstock.kafka.topics import COMPACTED, RECORDS, SHORT_LIVED, TopicSpec, create_missing
 
 logger = logging.getLogger("penstock.control")
 
@@ -111,7 +112,9 @@ class Controller:
         admin = connection.admin()
         copies = settings.core_replication_factor
         wanted = [TopicSpec(name, 1, copies, COMPACTED) for name in CORE_TOPICS]
-        create_missing(admin, [*wanted, TopicSpec(TELEMETRY_TOPIC, 1, copies, SHORT_LIVED)])
+        wanted.append(TopicSpec(TELEMETRY_TOPIC, 1, copies, SHORT_LIVED))
+        wanted.append(TopicSpec(DEAD_LETTERS_TOPIC, 1, copies, RECORDS))
+        create_missing(admin, wanted)
         self.waiting_for = "reading what is stored"
         store, contract = KafkaStore(connection), Contract(connection)
         reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)

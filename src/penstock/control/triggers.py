@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from penstock.contract.model import Agreement, QueryReport, Subscription
+from penstock.contract.model import Agreement, Order, QueryReport, Subscription
 from penstock.control import deliveries, names
 from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, true, unknown
@@ -93,10 +93,17 @@ def plan(trigger: Resource, lookup: Lookup) -> TriggerPlan:
             group=names.trigger_group(namespace, name_of(trigger)),
             subscriber_url=subscriber.url,
             filters=filters_of(spec),
-            delivery=deliveries.as_contract(delivery, sink.url if sink else None),
-            order="ordered" if annotations_of(trigger).get(names.DELIVERY_ORDER) == "ordered" else "unordered",
+            delivery=deliveries.as_contract(delivery, sink.url if sink else None, annotations_of(trigger)),
+            order=_order(trigger),
+            reply_topic=topic.name,
         )
     return TriggerPlan(conditions, topic, subscriber.url, sink.url if sink else None, subscription)
+
+
+def _order(trigger: Resource) -> Order:
+    """Validated when it was applied; what a foreign store may hold besides means what Knative takes it for."""
+    orders: dict[str | None, Order] = {"ordered": "ordered", "key": "key"}
+    return orders.get(annotations_of(trigger).get(names.DELIVERY_ORDER), "unordered")
 
 
 def filters_of(spec: dict[str, Any]) -> tuple[dict[str, Any], ...]:

@@ -175,6 +175,7 @@ def _config_reference_problems(config: Any) -> list[Problem]:
 
 def _trigger_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     found = _choice_problems(resource, DELIVERY_ORDER, ORDERS) + _choice_problems(resource, START, STARTS)
+    found += validate_delivery.annotation_problems(_annotations(resource))
     if not is_map(spec):
         return [*found, Problem("spec", "must be an object with broker and subscriber")]
     found += unknown_fields(spec, ("broker", "filter", "filters", "subscriber", "delivery"), "spec")

@@ -1,19 +1,27 @@
 """The parts that several kinds share: destinations (uri or ref), delivery settings, unknown fields."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock.control import names
 from penstock.control.durations import seconds_of
 from penstock.control.kinds import nearest
 from penstock.filter.check import Problem
 
 BACKOFF_POLICIES = ("exponential", "linear")
-FORMATS = ("binary",)
+FORMATS = ("binary", "json")
 MOST_RETRIES = 2**31 - 1
+LARGEST_BATCH = 1000
+LONGEST_BATCH_WAIT_SECONDS = 60.0
+MOST_IN_FLIGHT = 10_000
+HIGHEST_RATE = 1_000_000.0
 SHORTEST_TIMEOUT_SECONDS = 0.001
 LONGEST_DURATION_SECONDS = 10 * 24 * 3600.0
 
+_WHOLE = re.compile(r"[0-9]{1,9}")
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _DESTINATION = ("ref", "uri", "CACerts", "audience")
 _REFERENCE = ("apiVersion", "kind", "name", "namespace", "group", "address")
 _DELIVERY = ("deadLetterSink", "retry", "timeout", "backoffPolicy", "backoffDelay", "retryAfterMax", "format")
@@ -122,3 +130,28 @@ def _duration_problems(value: Any, where: str, *, positive: bool) -> list[Proble
     if seconds > LONGEST_DURATION_SECONDS:
         return [Problem(where, "must be at most ten days, P10D")]
     return []
+
+
+def annotation_problems(annotations: Mapping[str, Any]) -> list[Problem]:
+    """Annotations that steer delivery; each is text, as Kubernetes has it."""
+    found = []
+    for name, most in ((names.BATCH, LARGEST_BATCH), (names.MAX_IN_FLIGHT, MOST_IN_FLIGHT)):
+        value = annotations.get(name)
+        if value is not None and not (_is_number(value, whole=True) and 1 <= int(value) <= most):
+            found.append(Problem(_where(name), f'must be a whole number from 1 to {most:,}, not "{value}"'))
+    rate = annotations.get(names.MAX_RATE)
+    if rate is not None and not (_is_number(rate) and 0 < float(rate) <= HIGHEST_RATE):
+        found.append(Problem(_where(names.MAX_RATE), f'must be events per second, such as 50 or 0.5, not "{rate}"'))
+    wait = annotations.get(names.BATCH_WAIT)
+    found += _duration_problems(wait, _where(names.BATCH_WAIT), positive=False)
+    if not found and wait is not None and seconds_of(wait) > LONGEST_BATCH_WAIT_SECONDS:
+        found.append(Problem(_where(names.BATCH_WAIT), "must be at most a minute, PT1M"))
+    return found
+
+
+def _where(annotation: str) -> str:
+    return f"metadata.annotations[{annotation}]"
+
+
+def _is_number(value: Any, *, whole: bool = False) -> bool:
+    return isinstance(value, str) and bool((_WHOLE if whole else _DECIMAL).fullmatch(value))

@@ -6,6 +6,7 @@ addresses (cloud metadata services) never connected to. Made after the fork, own
 """
 
 import contextlib
+import io
 import ipaddress
 import select
 import socket
@@ -18,6 +19,7 @@ import pycurl
 
 BODY_CAP_BYTES = 1024 * 1024  # of an answer; what is longer is cut off and the connection closed
 KEPT_BYTES = 1024  # of an answer: what goes into a dead letter; many are in flight at once
+REPLIES_BYTES = 16 * 1024 * 1024  # of all answers that may be replies and are arriving now
 CONNECT_TIMEOUT_MS = 5_000
 IDLE_CONNECTIONS = 1024
 READ_EVENTS = select.EPOLLIN | select.EPOLLERR | select.EPOLLHUP
@@ -27,9 +29,11 @@ class Answer(NamedTuple):
     """What came of a POST. Status 0: no answer, and ``error`` says why."""
 
     status: int
-    body: bytes
+    body: bytes  # its beginning, or all of it where it may be a reply
     error: str
     retry_after_seconds: float
+    head: bytes = b""  # the header lines, where there is something to look for in them
+    is_cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Post:
     headers: list[bytes]
     body: bytes
     timeout_seconds: float
+    wants_reply: bool = False  # a successful answer is kept whole
 
 
 Done = Callable[[Any, Answer], None]
@@ -62,6 +67,7 @@ class Client:
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, IDLE_CONNECTIONS)
+        self._budget = _Budget(REPLIES_BYTES)
         self.in_flight = 0
 
     def send(self, post: Post, tag: Any) -> None:
@@ -144,7 +150,7 @@ class Client:
         self._done(tag, answer)
 
     def _new_handle(self) -> "_Handle":
-        handle = _Handle(self._open_socket, self._note_new_socket)
+        handle = _Handle(self._open_socket, self._note_new_socket, self._budget)
         self._by_curl[handle.curl] = handle
         return handle
 
@@ -195,13 +201,29 @@ def is_link_local(text: str) -> bool:
     return (inner or address).is_link_local
 
 
+class _Budget:
+    """Bytes that all handles may hold together."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
 class _Handle:
     """One curl handle, set up once and reused for POST after POST."""
 
-    def __init__(self, open_socket: Callable[[int, Any], Any], note_new_socket: Callable[[int, int], int]) -> None:
+    def __init__(
+        self, open_socket: Callable[[int, Any], Any], note_new_socket: Callable[[int, int], int], budget: _Budget
+    ) -> None:
         self.tag: Any = None
-        self._body = bytearray()  # the beginning of the answer
+        self._head = io.BytesIO()
+        self._body = bytearray()  # the beginning of the answer, or all of it
         self._answer_bytes = 0
+        self._kept_bytes = 0  # how much of this answer is to be kept
+        self._wants_reply = False
+        self._budget = budget
+        self._is_cut_off = False
         self._url = ""
         self._timeout_ms = 0
         curl = self.curl = pycurl.Curl()
@@ -215,15 +237,14 @@ class _Handle:
         curl.setopt(pycurl.TCP_KEEPALIVE, 1)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS)
         curl.setopt(pycurl.USERAGENT, "penstock")
+        curl.setopt(pycurl.WRITEHEADER, self._head)  # libcurl bounds it
         curl.setopt(pycurl.WRITEFUNCTION, self._take_body)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, open_socket)
         curl.setopt(pycurl.SOCKOPTFUNCTION, note_new_socket)
 
     def prepare(self, post: Post, tag: Any) -> None:
         self.tag = tag
-        if self._answer_bytes:
-            self._body.clear()
-            self._answer_bytes = 0
+        self._wants_reply = post.wants_reply
         curl = self.curl
         if post.url != self._url:
             curl.setopt(pycurl.URL, post.url)
@@ -236,15 +257,39 @@ class _Handle:
         curl.setopt(pycurl.POSTFIELDS, post.body)
 
     def answer(self, error: str) -> Answer:
+        """What came; the handle is ready for the next one after this."""
         # A cut-off answer is libcurl's write error, but the status had come and counts.
-        status = 0 if error and not self._is_cut_off() else int(self.curl.getinfo(pycurl.RESPONSE_CODE))
+        status = 0 if error and not self._is_cut_off else int(self.curl.getinfo(pycurl.RESPONSE_CODE))
         retry_after = float(self.curl.getinfo(pycurl.RETRY_AFTER)) if status in (429, 503) else 0.0
-        return Answer(status, bytes(self._body), error, retry_after)
-
-    def _is_cut_off(self) -> bool:
-        return self._answer_bytes > BODY_CAP_BYTES
+        is_plain = 200 <= status < 300 and not self._body
+        head = b"" if is_plain else self._head.getvalue()
+        answer = Answer(status, bytes(self._body), error, retry_after, head, self._is_cut_off)
+        self._head.seek(0)
+        self._head.truncate()
+        if self._answer_bytes:
+            if self._kept_bytes == BODY_CAP_BYTES:
+                self._budget.left += len(self._body)
+            self._body.clear()
+            self._answer_bytes = 0
+            self._is_cut_off = False
+        return answer
 
     def _take_body(self, chunk: bytes) -> int:
+        if not self._answer_bytes:
+            may_be_reply = self._wants_reply and is_reply_status(int(self.curl.getinfo(pycurl.RESPONSE_CODE)))
+            self._kept_bytes = BODY_CAP_BYTES if may_be_reply else KEPT_BYTES
         self._answer_bytes += len(chunk)
-        self._body += chunk[: max(0, KEPT_BYTES - len(self._body))]
-        return -1 if self._is_cut_off() else len(chunk)
+        kept = chunk[: max(0, self._kept_bytes - len(self._body))]
+        if self._kept_bytes == BODY_CAP_BYTES:
+            if len(kept) > self._budget.left:
+                self._is_cut_off = True
+                return -1
+            self._budget.left -= len(kept)
+        self._body += kept
+        self._is_cut_off = self._answer_bytes > BODY_CAP_BYTES
+        return -1 if self._is_cut_off else len(chunk)
+
+
+def is_reply_status(status: int) -> bool:
+    """Accepted (202) means that there is no answer yet, whatever comes with it."""
+    return 200 <= status < 300 and status != 202

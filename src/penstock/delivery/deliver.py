@@ -2,42 +2,50 @@
 
                         ┌────── wait ◀──────┐
     rows ─▶ take ─▶ lanes ─▶ begin ─▶ POST ─▶ answered ─▶ finished ─▶ progress ─▶ ledger
-                                              │
-                                              └─▶ dead letter sink, or given up
+                                              │    │          ▲
+                                              │    └─ reply ──┤ once Kafka has it
+                                              └─▶ dead letter sink, or given up: recorded
 
 One thread does all of it: it waits for rows and for answers in the same place. When too much is unfinished it stops
 looking for rows, so memory is bounded and Kafka keeps the rest.
 """
 
-import base64
 import heapq
 import itertools
 import logging
+import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit, urlunsplit
 
+from penstock.contract.model import DEAD_LETTERS_TOPIC
 from penstock.delivery.client import Answer, Client, Post
+from penstock.delivery.dead_letter import dead_letter, dead_letter_lines, verdict
+from penstock.delivery.forms import batched, structured
 from penstock.delivery.lane import Attempt, Lane
+from penstock.delivery.outbox import Outbox
+from penstock.delivery.reply import LoopCut, replies
 from penstock.delivery.retry import Outcome, outcome_of, wait_seconds
 from penstock.delivery.row import Row
+from penstock.errors import Rejected
+from penstock.event.kafka import Record
 
 logger = logging.getLogger("penstock.delivery")
 
 TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
-ERROR_DATA_BYTES = 1024
+STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may be unfinished in one worker before it stops taking rows."""
+    """How much may be unfinished in one worker before it stops taking rows, and how far replies may go."""
 
-    window: int = 32  # POSTs in flight per unordered lane
+    window: int = 32  # POSTs in flight per lane
     unfinished_rows: int = 2_000
     unfinished_bytes: int = 32 * 1024 * 1024
+    reply_hops: int = 16
 
 
 class Source(Protocol):
@@ -56,14 +64,18 @@ class Source(Protocol):
 class Deliveries:
     """All lanes of one partition, and the loop that serves them."""
 
-    def __init__(self, lanes: Sequence[Lane], limits: Limits, on_tick: Callable[[float], None]) -> None:
+    def __init__(
+        self, lanes: Sequence[Lane], limits: Limits, on_tick: Callable[[float], None], outbox: Outbox
+    ) -> None:
         self.lanes = lanes
         self.seen_offset = -1  # of the last row taken, wanted or not
         self.unfinished_rows = 0
         self._limits = limits
         self._on_tick = on_tick  # told how long the last round took: a long one means that we were stopped
+        self._outbox = outbox  # to Kafka: replies, and what was not delivered
         self._unfinished_bytes = 0
-        self._retries: list[tuple[float, int, Attempt]] = []
+        # When a retry is due, or a lane has to be asked again by itself (None): its rate, or an incomplete batch.
+        self._timers: list[tuple[float, int, Lane, Attempt | None]] = []
         self._order = itertools.count()
         self._client = Client(self._answered)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
@@ -97,13 +109,16 @@ class Deliveries:
                     next_tick = now + TICK_SECONDS
                 if has_rows:
                     self.take(source.read())
-                self._retry_due()
+                if self._outbox.waiting:
+                    self._outbox.settle()
+                self._timers_due()
         finally:
             self._client.close()
 
     def take(self, rows: Iterable[Row]) -> None:
+        now = time.monotonic()
         for row in rows:
-            self._take(row)
+            self._take(row, now)
 
     def _is_full(self) -> bool:
         return (
@@ -117,125 +132,164 @@ class Deliveries:
             return False
         if time.monotonic() >= self._deadline:
             return True
-        return self._client.in_flight == 0 if self._is_letting_go else self.unfinished_rows == 0
+        if self._is_letting_go:
+            return self._client.in_flight == 0 and not self._outbox.waiting
+        return self.unfinished_rows == 0
 
     def _wait_seconds(self, next_tick: float) -> float:
         until = next_tick
-        if self._retries and not self._is_letting_go:
-            until = min(until, self._retries[0][0])
+        if self._timers and not self._is_letting_go:
+            until = min(until, self._timers[0][0])
         if self._deadline is not None:
             until = min(until, self._deadline)
-        return max(0.0, until - time.monotonic())
+        wait = max(0.0, until - time.monotonic())
+        return min(wait, STORING_SECONDS) if self._outbox.waiting else wait
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: Row, now: float) -> None:
         """Puts the row into every lane that wants it and has not had it."""
         offset = row.offset
         for place in row.matched:
             lane = self.lanes[place]
             if lane.progress.is_done(offset):
                 continue
-            lane.progress.take_on(offset)
-            lane.is_dirty = True
             row.unfinished += 1
-            if lane.has_room and not self._is_letting_go:
-                self._begin(lane, row)
-            else:
-                lane.waiting.append(row)
+            lane.add(row, now)
+            self._begin_waiting(lane, now)
         if row.unfinished:
             self.unfinished_rows += 1
             self._unfinished_bytes += len(row.body)
         self.seen_offset = offset  # last: what is seen and not taken on counts as finished
 
-    def _begin(self, lane: Lane, row: Row) -> None:
-        lane.busy += 1
-        self._post(Attempt(lane, row))
+    def _begin_waiting(self, lane: Lane, now: float) -> None:
+        while not self._is_letting_go and (attempt := lane.next(now)) is not None:
+            self._post(attempt)
+        if lane.wakes_at and not lane.timer:
+            lane.timer = lane.wakes_at
+            heapq.heappush(self._timers, (lane.wakes_at, next(self._order), lane, None))
 
     def _post(self, attempt: Attempt) -> None:
-        lane, row = attempt.lane, attempt.row
+        lane, rows = attempt.lane, attempt.rows
         subscription = lane.subscription
-        headers = row.headers + lane.headers
-        url = subscription.subscriber_url
-        if attempt.dead_letter_headers is not None:
-            headers = [line for line in headers if not line.startswith(b"ce-knativeerror")]
-            headers += attempt.dead_letter_headers
-            url = subscription.delivery.dead_letter_url or ""
-        self._client.send(Post(url, headers, row.body, subscription.delivery.timeout_seconds), attempt)
+        delivery, found = subscription.delivery, attempt.verdict
+        if found is None and delivery.batch > 1:
+            lines, body = batched(rows)
+        else:
+            row = rows[0]
+            lines, body = row.headers if found is None else dead_letter_lines(row, found), row.body
+            if delivery.format == "json" or row.is_wide:
+                lines, body = structured(lines, body)
+        url = subscription.subscriber_url if found is None else delivery.dead_letter_url or ""
+        wants_reply = found is None and bool(subscription.reply_topic)
+        self._client.send(Post(url, lines + lane.headers, body, delivery.timeout_seconds, wants_reply), attempt)
+
+    def _timers_due(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now and not self._is_letting_go:
+            _, _, lane, attempt = heapq.heappop(self._timers)
+            if attempt is None:
+                lane.timer = 0.0
+            else:
+                lane.try_again(attempt)
+            self._begin_waiting(lane, now)
 
     # ── answers ───────────────────────────────────────────────────────────────────────────────────
 
     def _answered(self, attempt: Attempt, answer: Answer) -> None:
         outcome = outcome_of(answer.status)
-        if outcome is Outcome.DELIVERED:
-            if attempt.dead_letter_headers is None:
-                attempt.lane.counts.delivered += 1
-            else:
-                attempt.lane.counts.dead_lettered += 1
-            self._finished(attempt)
-            return
-        attempt.lane.counts.failed_attempts += 1
-        attempt.failures += 1
-        wait = None
-        if outcome is Outcome.TRY_AGAIN:
-            policy = attempt.lane.subscription.delivery
-            wait = wait_seconds(policy, attempt.failures, answer.retry_after_seconds)
-        if wait is not None:
-            attempt.lane.on_waiting_for_retry()
-            heapq.heappush(self._retries, (time.monotonic() + wait, next(self._order), attempt))
-            self._begin_waiting(attempt.lane)
+        if outcome is not Outcome.DELIVERED:
+            self._failed(attempt, answer, may_retry=outcome is Outcome.TRY_AGAIN)
+        elif attempt.verdict is not None:
+            attempt.lane.counts.dead_lettered += 1
+            self._record(attempt, "dead-lettered")
+        elif answer.body and attempt.lane.subscription.reply_topic:
+            self._take_reply(attempt, answer)
         else:
+            self._delivered(attempt)
+
+    def _delivered(self, attempt: Attempt) -> None:
+        attempt.lane.counts.delivered += len(attempt.rows)
+        self._finished(attempt)
+
+    def _failed(self, attempt: Attempt, answer: Answer, *, may_retry: bool) -> None:
+        lane = attempt.lane
+        lane.failed(attempt)
+        wait = None
+        if may_retry:
+            policy = lane.subscription.delivery
+            wait = wait_seconds(policy, attempt.failures, answer.retry_after_seconds, random.random())
+        if wait is None:
             self._undeliverable(attempt, answer)
+            return
+        now = time.monotonic()
+        lane.set_aside()
+        heapq.heappush(self._timers, (now + wait, next(self._order), lane, attempt))
+        self._begin_waiting(lane, now)
+
+    def _take_reply(self, attempt: Attempt, answer: Answer) -> None:
+        """The delivery counts once Kafka has the reply; a reply that cannot be stored is a failed delivery."""
+        lane = attempt.lane
+        try:
+            records = replies(answer, attempt.rows, self._limits.reply_hops)
+        except LoopCut:
+            lane.counts.loops_cut += 1
+            why = "not stored: it came through too many replies already"
+            lane.complain("the reply to", attempt.rows[0].offset, why)
+            records = []
+        except Rejected as error:
+            self._failed(attempt, answer._replace(error=f"the reply is no event: {error.message}"), may_retry=True)
+            return
+        if not records:
+            self._delivered(attempt)
+            return
+
+        def stored(error: str | None) -> None:
+            if error is None:
+                lane.counts.replies += len(records)
+                self._delivered(attempt)
+            else:
+                failure = answer._replace(error=f"the reply could not be stored: {error}")
+                self._failed(attempt, failure, may_retry=True)
+
+        self._outbox.send(lane.subscription.reply_topic, records, stored)
 
     def _undeliverable(self, attempt: Attempt, answer: Answer) -> None:
         """The subscriber is given up: the dead letter sink gets a full cycle of its own, if there is one."""
-        subscription = attempt.lane.subscription
-        if attempt.dead_letter_headers is None and subscription.delivery.dead_letter_url:
-            attempt.failures = 0
-            attempt.dead_letter_headers = [
-                b"ce-knativeerrordest:" + without_password(subscription.subscriber_url).encode(),
-                b"ce-knativeerrorcode:%d" % answer.status,
-            ]
-            if answer.body:
-                data = base64.b64encode(answer.body[:ERROR_DATA_BYTES])
-                attempt.dead_letter_headers.append(b"ce-knativeerrordata:" + data)
-            self._post(attempt)
+        lane = attempt.lane
+        if attempt.verdict is not None:
+            self._give_up(attempt)
             return
+        attempt.verdict = verdict(lane.subscription, answer, attempt.failures)
+        for part in lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
+            if lane.subscription.delivery.dead_letter_url:
+                part.failures = 0
+                self._post(part)
+            else:
+                self._give_up(part)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        assert attempt.verdict is not None
         attempt.lane.counts.given_up += 1
-        logger.warning(
-            "given up: offset %d of %s for %s %s/%s: %s",
-            attempt.row.offset,
-            subscription.topic,
-            subscription.kind.lower(),
-            subscription.namespace,
-            subscription.name,
-            f"status {answer.status}" if answer.status else answer.error,
-        )
-        self._finished(attempt)
+        attempt.lane.complain("given up:", attempt.rows[0].offset, attempt.verdict.reason)
+        self._record(attempt, "given up")
+
+    def _record(self, attempt: Attempt, outcome: str) -> None:
+        """What was not delivered is recorded before it counts as finished."""
+        assert attempt.verdict is not None
+        lane, row = attempt.lane, attempt.rows[0]
+        key, value = dead_letter(lane.subscription, row, attempt.verdict, outcome, time.time())
+
+        def stored(error: str | None) -> None:
+            if error is not None:
+                lane.complain("not in the record of dead letters:", row.offset, error)
+            self._finished(attempt)
+
+        self._outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), value, [])], stored)
 
     def _finished(self, attempt: Attempt) -> None:
-        lane, row = attempt.lane, attempt.row
-        lane.progress.finish(row.offset)
-        lane.is_dirty = True
-        lane.busy -= 1
-        row.unfinished -= 1
-        if not row.unfinished:
-            self.unfinished_rows -= 1
-            self._unfinished_bytes -= len(row.body)
-        if lane.waiting:
-            self._begin_waiting(lane)
-
-    def _begin_waiting(self, lane: Lane) -> None:
-        while lane.waiting and lane.has_room and not self._is_letting_go:
-            self._begin(lane, lane.waiting.popleft())
-
-    def _retry_due(self) -> None:
-        now = time.monotonic()
-        while self._retries and self._retries[0][0] <= now and not self._is_letting_go:
-            attempt = heapq.heappop(self._retries)[2]
-            attempt.lane.on_retrying()
-            self._post(attempt)
-
-
-def without_password(url: str) -> str:
-    """What may be shown to others: an address can carry a user and a password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        attempt.lane.finish(attempt)
+        for row in attempt.rows:
+            row.unfinished -= 1
+            if not row.unfinished:
+                self.unfinished_rows -= 1
+                self._unfinished_bytes -= len(row.body)
+        self._begin_waiting(attempt.lane, time.monotonic())

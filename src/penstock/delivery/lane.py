@@ -1,27 +1,61 @@
 """A lane: the deliveries of one subscription in one partition.
 
-Unordered lanes keep a window of POSTs in flight. Ordered lanes have one event at a time, through all of its
-retries, before the next begins. What cannot begin yet waits here, in the order of offsets.
+What order means is which events share a key: of a key only one attempt is begun at a time, through all its retries,
+before the next. Unordered events have no key, ordered ones all have the same, and in key order it is the record's.
+
+    add ─▶ waiting ─▶ (room, rate, key free, batch full or due) ─▶ begun ─▶ finished ─▶ the next of its keys
+                                                                 │   ▲
+                                                                 ▼   │
+                                                  waits for its next try: no room taken, its keys still held
 """
 
+import logging
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.contract.model import Subscription
+from penstock.delivery.dead_letter import Verdict
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 
+logger = logging.getLogger("penstock.delivery")
+
+ALL = 0  # the key of every event in an ordered lane
+
+
+class Hold:
+    """Keys that are held until all of those who share the hold are finished."""
+
+    __slots__ = ("keys", "sharing")
+
+    def __init__(self, keys: Sequence[int]) -> None:
+        self.keys = keys
+        self.sharing = 1
+
+
+NO_HOLD = Hold(())
+
 
 class Attempt:
-    """One event on its way to one subscriber, through retries and, if need be, to the dead letter sink."""
+    """One event, or a batch of them, on its way to one subscriber, through retries and to the dead letter sink."""
 
-    __slots__ = ("dead_letter_headers", "failures", "lane", "row")
+    __slots__ = ("failures", "hold", "lane", "rows", "verdict")
 
-    def __init__(self, lane: "Lane", row: Row) -> None:
+    def __init__(self, lane: "Lane", rows: list[Row], hold: Hold = NO_HOLD, failures: int = 0) -> None:
         self.lane = lane
-        self.row = row
-        self.failures = 0
-        self.dead_letter_headers: list[bytes] | None = None  # set once the subscriber has been given up
+        self.rows = rows
+        self.hold = hold
+        self.failures = failures
+        self.verdict: Verdict | None = None  # set once the subscriber has been given up
+
+
+@dataclass(frozen=True)
+class LaneLimits:
+    """How much of a subscription's allowance one lane has."""
+
+    window: int = 32  # POSTs in flight
+    events_per_second: float = 0.0  # 0: as fast as it goes
 
 
 @dataclass
@@ -32,43 +66,204 @@ class Counts:
     failed_attempts: int = 0
     dead_lettered: int = 0
     given_up: int = 0
+    replies: int = 0
+    loops_cut: int = 0  # replies not stored, since they came through too many before
 
 
 class Lane:
     """Mutable state of one lane; owned by the delivering thread."""
 
     __slots__ = (
-        "_is_ordered",
-        "_window",
+        "_again",
+        "_allowance",
+        "_allowed_at",
+        "_batch",
+        "_batch_due",
+        "_freed",
+        "_held",
+        "_is_simple",
+        "_limits",
+        "_order",
+        "_waiting",
         "busy",
         "counts",
+        "failing",
         "headers",
         "is_dirty",
         "progress",
         "subscription",
-        "waiting",
+        "timer",
+        "wakes_at",
     )
 
-    def __init__(self, subscription: Subscription, progress: Progress, window: int) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        progress: Progress,
+        limits: LaneLimits,
+        failing: Mapping[int, int] | None = None,
+    ) -> None:
         self.subscription = subscription
         self.progress = progress
         self.counts = Counts()
-        self.waiting: deque[Row] = deque()
-        self.busy = 0  # unordered: POSTs in flight; ordered: events begun and not finished
-        self.is_dirty = False  # has begun or finished something since the ledger was last written
+        self.busy = 0  # POSTs in flight
+        self.failing = dict(failing or {})  # offset: how often it has failed; goes into the ledger
+        self.is_dirty = False  # has begun, failed or finished something since the ledger was last written
+        self.wakes_at = 0.0  # when the loop has to ask again by itself; 0: something else will happen first
+        self.timer = 0.0  # when it will; 0: no timer is set
         self.headers = [b"Kn-Namespace:" + subscription.namespace.encode(), b"Prefer:reply"]
-        self._is_ordered = subscription.order != "unordered"
-        self._window = 1 if self._is_ordered else window
+        self._order = subscription.order
+        self._is_simple = subscription.order == "unordered" and subscription.delivery.batch <= 1
+        self._batch = subscription.delivery.batch
+        self._batch_due = 0.0  # when an incomplete batch is sent all the same
+        self._limits = limits
+        self._allowance = 1.0  # events that the rate allows at once
+        self._allowed_at = 0.0
+        self._waiting: deque[Row] = deque()  # not begun, and not looked at
+        self._held: dict[int, deque[Row]] = {}  # keys of what is begun, each with what waits behind it
+        self._freed: deque[int] = deque()  # held keys whose next event may begin
+        self._again: deque[Attempt] = deque()  # retries whose time has come
 
-    @property
-    def has_room(self) -> bool:
-        return self.busy < self._window
+    # ── what comes in, what begins ────────────────────────────────────────────────────────────────
 
-    def on_waiting_for_retry(self) -> None:
-        """An unordered lane goes on with others meanwhile; an ordered one does not."""
-        if not self._is_ordered:
-            self.busy -= 1
+    def add(self, row: Row, now: float) -> None:
+        """Takes a row, in the order of offsets."""
+        self.progress.take_on(row.offset)
+        self.is_dirty = True
+        if self._batch > 1 and not self._waiting:
+            self._batch_due = now + self.subscription.delivery.batch_wait_seconds
+        self._waiting.append(row)
 
-    def on_retrying(self) -> None:
-        if not self._is_ordered:
-            self.busy += 1
+    def next(self, now: float) -> Attempt | None:
+        """What may begin now, if anything may; from then on it takes room."""
+        self.wakes_at = 0.0
+        if self.busy >= self._limits.window or not self._is_allowed(now):
+            return None
+        if self._again:
+            attempt = self._again.popleft()
+        else:
+            if self._is_gathering(now):
+                return None
+            keys: dict[int, None] = {}
+            if self._is_simple:
+                rows = [self._waiting.popleft()] if self._waiting else []
+            else:
+                rows = list(self._gathered(keys))
+            if not rows:
+                return None
+            attempt = Attempt(self, rows, Hold(tuple(keys)) if keys else NO_HOLD, self._failures_of(rows))
+        self.busy += 1
+        self._allowance -= len(attempt.rows)
+        return attempt
+
+    def _is_allowed(self, now: float) -> bool:
+        rate = self._limits.events_per_second
+        if not rate:
+            return True
+        self._allowance = min(max(1.0, rate / 10), self._allowance + (now - self._allowed_at) * rate)
+        self._allowed_at = now
+        if self._allowance >= 1.0:
+            return True  # a batch may overdraw it; the next one waits for that
+        self.wakes_at = now + (1.0 - self._allowance) / rate
+        return False
+
+    def _is_gathering(self, now: float) -> bool:
+        """Whether a batch is not full and may wait. What waits behind a held key does not count: it goes at once."""
+        if self._batch <= 1 or len(self._waiting) >= self._batch or self._freed or now >= self._batch_due:
+            return False
+        if self._waiting:
+            self.wakes_at = self._batch_due
+        return True
+
+    def _gathered(self, keys: dict[int, None]) -> Iterator[Row]:
+        """The rows of the next attempt, their keys held from now on."""
+        room = self._batch
+        while self._freed and room:
+            freed = self._freed[0]
+            behind = self._held[freed]
+            keys[freed] = None
+            while behind and room:
+                room -= 1
+                yield behind.popleft()
+            self._freed.popleft()
+        if self._order == "ordered" and self._held and not keys:
+            return  # all have the same key
+        while self._waiting and room:
+            row = self._waiting.popleft()
+            key = self._key_of(row)
+            if key is not None:
+                held = self._held.get(key)
+                if held is None:
+                    self._held[key] = deque()
+                    keys[key] = None
+                elif held or key not in keys:
+                    held.append(row)
+                    continue
+            room -= 1
+            yield row
+
+    # ── what becomes of it ────────────────────────────────────────────────────────────────────────
+
+    def failed(self, attempt: Attempt) -> None:
+        """Once more; the ledger remembers it."""
+        attempt.failures += 1
+        self.counts.failed_attempts += 1
+        if attempt.verdict is None:
+            for row in attempt.rows:
+                self.failing[row.offset] = attempt.failures
+            self.is_dirty = True
+
+    def set_aside(self) -> None:
+        """An attempt waits for its next try, and others may use its room."""
+        self.busy -= 1
+
+    def try_again(self, attempt: Attempt) -> None:
+        """Its time has come."""
+        self._again.append(attempt)
+
+    def split(self, attempt: Attempt) -> list[Attempt]:
+        """A batch that was given up, as attempts of one event each; they share its hold."""
+        parts = [Attempt(self, [row], attempt.hold, attempt.failures) for row in attempt.rows]
+        attempt.hold.sharing += len(parts) - 1
+        for part in parts:
+            part.verdict = attempt.verdict
+        self.busy += len(parts) - 1
+        return parts
+
+    def finish(self, attempt: Attempt) -> None:
+        """Whatever became of it: the next of its keys may begin."""
+        self.is_dirty = True
+        self.busy -= 1
+        for row in attempt.rows:
+            self.progress.finish(row.offset)
+            if self.failing:
+                self.failing.pop(row.offset, None)
+        hold = attempt.hold
+        if hold is NO_HOLD:
+            return
+        hold.sharing -= 1
+        if hold.sharing:
+            return
+        for key in hold.keys:
+            if self._held[key]:
+                self._freed.append(key)
+            else:
+                del self._held[key]
+
+    def complain(self, what: str, offset: int, why: str) -> None:
+        """In the log, with enough to find the event."""
+        of = self.subscription
+        whom = f"{of.kind.lower()} {of.namespace}/{of.name}"
+        logger.warning("%s offset %d of %s for %s: %s", what, offset, of.topic, whom, why)
+
+    def _failures_of(self, rows: list[Row]) -> int:
+        """What a predecessor has counted; the last try is made again, for its answer."""
+        if not self.failing:
+            return 0
+        counted = max(self.failing.get(row.offset, 0) for row in rows)
+        return min(counted, self.subscription.delivery.retry)
+
+    def _key_of(self, row: Row) -> int | None:
+        if self._order == "unordered":
+            return None
+        return ALL if self._order == "ordered" else row.key

@@ -1,6 +1,5 @@
-"""What an answer means and when to try again. Pure but for the dice of the jitter."""
+"""What an answer means and when to try again. Pure: the dice of the jitter are the caller's."""
 
-import random
 from enum import Enum
 
 from penstock.contract.model import Delivery
@@ -27,14 +26,19 @@ def outcome_of(status: int) -> Outcome:
     return Outcome.REFUSED
 
 
-def wait_seconds(policy: Delivery, failures: int, retry_after_seconds: float = 0.0) -> float | None:
-    """How long to wait after the n-th failure (n from 1), or None when the retries are used up."""
+def wait_seconds(
+    policy: Delivery, failures: int, retry_after_seconds: float = 0.0, dice: float = 0.0
+) -> float | None:
+    """How long to wait after the n-th failure (n from 1), or None when the retries are used up.
+
+    The subscriber's own wish (Retry-After) is honoured up to ``retryAfterMax``; ``dice`` are between 0 and 1.
+    """
     if failures > policy.retry:
         return None
     delay = policy.backoff_delay_seconds
     if policy.backoff_policy == "exponential":
         delay *= 2.0 ** min(failures - 1, 40)
-    delay *= 1.0 + JITTER * random.random()
+    delay *= 1.0 + JITTER * dice
     longest = policy.retry_after_max_seconds
     asked = min(retry_after_seconds, LONGEST_WAIT_SECONDS if longest is None else longest)
     return min(max(delay, asked), LONGEST_WAIT_SECONDS)

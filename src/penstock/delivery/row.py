@@ -5,13 +5,18 @@ from collections.abc import Sequence
 
 
 class Row:
-    """Mutable only in ``unfinished``; plain slots, since one is made per event."""
+    """plain slots, since one is made per event."""
 
-    __slots__ = ("body", "headers", "matched", "offset", "unfinished")
+    __slots__ = ("body", "headers", "is_wide", "json", "key", "matched", "offset", "unfinished")
 
-    def __init__(self, offset: int, matched: Sequence[int], headers: list[bytes], body: bytes) -> None:
+    def __init__(
+        self, offset: int, matched: Sequence[int], headers: list[bytes], body: bytes, key: int | None = None
+    ) -> None:
         self.offset = offset
         self.matched = matched  # places of subscriptions in the query's list
         self.headers = headers  # finished HTTP header lines, the same for every subscriber
         self.body = body
+        self.key = key  # a checksum of the record's key, where somebody wants events in its order
+        self.is_wide = False  # its header lines are more than servers take: it travels as JSON
+        self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
         self.unfinished = 0  # deliveries that still hold the row

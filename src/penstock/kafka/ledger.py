@@ -42,6 +42,7 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     position: int  # every offset below is finished
     beyond: tuple[tuple[int, int], ...] = ()  # finished ranges [first, last] above the position
     is_open: bool = False  # something was begun and is not finished: the floor does not count
+    attempts: tuple[tuple[int, int], ...] = ()  # offsets that have failed, and how often
     format: int = FORMAT
 
 

@@ -29,6 +29,14 @@ SHORT_LIVED = {
     "segment.ms": str(10 * 60 * 1000),
 }
 
+# What people may want to look up for some days, the latest word on each.
+RECORDS = {
+    "cleanup.policy": "compact,delete",
+    "retention.ms": str(14 * 24 * 3600 * 1000),
+    "retention.bytes": str(2 * 1024**3),
+    "segment.bytes": str(64 * 1024 * 1024),
+}
+
 
 @dataclass(frozen=True)
 class TopicSpec:

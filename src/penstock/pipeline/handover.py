@@ -4,36 +4,39 @@ takes it apart in Python.
 Everything about an event goes into one binary column, because each further column costs Python more than
 cutting bytes does:
 
-    offset partition kind places errors count length <blanks> LF     padded to a fixed width
+    offset partition kind places errors key count length <blanks> LF padded to a fixed width
     line NUL line NUL ... line                                       finished HTTP header lines, one per record header
     data                                                             ``length`` bytes
 
 ``kind`` is b (an event in binary mode), s (structured: the data holds the whole event) or x (no event).
 ``places`` are the subscriptions that matched, as numbers in the query's list, or ``-``; a row that nobody wants
 has no lines and no data and only moves the positions. ``errors`` are those of filters, as ``filter.matching``
-writes them, or ``-``. ``count`` is the number of record headers, so that a
-header value that holds a NUL shows itself.
+writes them, or ``-``. ``key`` is a checksum of the record's key, or ``-`` when it has none or nobody needs it.
+``count`` is the number of record headers, so that a header value that holds a NUL shows itself.
 
 In live mode a null row follows every row. Spark keeps back the last row it has until it knows the next one;
 so it keeps back the filler, and the event leaves at once (session.LIVE_BATCH_BYTES).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from penstock.contract.model import ADDRESSEE, Subscription
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
 from penstock.event.http import STRUCTURED, encode_binary, percent_encode_header
 from penstock.event.kafka import decode_record
 from penstock.event.model import REQUIRED
+from penstock.filter.cesql_values import literal
 from penstock.filter.matching import Column, Matching, text_of
 from penstock.pipeline.decode import decoded
 
 PREFIX_WIDTH = 48
+WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
 WHOLE_STAGE_SQL = 6_000  # characters of the filters' SQL
 
 # What a header line may hold to be sent as it is: visible ASCII except " and %, and a value that is not empty.
@@ -43,7 +46,7 @@ NOT_PRINTABLE = re.compile(rb"[^\x20-\x7e]")
 HEADER_NAME = re.compile(rb"[A-Za-z0-9_-]+")
 TRACES = (b"traceparent", b"tracestate")
 OWN_ATTRIBUTES = b"ce-knativekafka"  # where an event stands in Kafka: said anew by every broker
-NO_ERRORS = b"-"
+NONE = NO_ERRORS = b"-"
 NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 
 # ── in Spark ──────────────────────────────────────────────────────────────────────────────────────────
@@ -59,9 +62,12 @@ PREFIX_SQL = """
         CASE WHEN NOT is_event THEN 'x' WHEN is_structured THEN 's' ELSE 'b' END,
         CASE WHEN places = '' THEN '-' ELSE places END,
         CASE WHEN errors = '' THEN '-' ELSE errors END,
+        {key},
         coalesce(size(headers), 0),
         coalesce(octet_length(value), 0))
 """
+KEY_SQL = "coalesce(cast(crc32(key) AS string), '-')"
+NO_KEY_SQL = "'-'"
 PADDED_SQL = (
     f"encode(CASE WHEN length(prefix) < {PREFIX_WIDTH} THEN rpad(prefix, {PREFIX_WIDTH}) ELSE prefix END, 'utf-8')"
 )
@@ -71,25 +77,37 @@ ROW_SQL = f"""
 """
 
 
-def handed_over(records: DataFrame, matched: Matching) -> DataFrame:
-    """The records of the Kafka source as packed rows, matched against all subscriptions at once.
+def handed_over(records: DataFrame, matched: Matching, subscriptions: Sequence[Subscription] = ()) -> DataFrame:
+    """The records of the Kafka source as packed rows, matched against the filters of all subscriptions at once.
+
+    A record that is addressed to one subscription (a dead letter on its second way) goes there and nowhere else.
 
     Each step adds the columns that the steps after it use more than once; unused ones Spark leaves out.
     """
     # Spark can write all steps into one method. The JVM refuses such a method when it is long.
     records.sparkSession.conf.set("spark.sql.codegen.wholeStage", matched.sql_length <= WHOLE_STAGE_SQL)
-    for step in (*decoded(matched), *matched.steps, *_packed(matched)):
+    for step in (*decoded(matched), *matched.steps, *_packed(matched, subscriptions)):
         records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
     return records.selectExpr(f"{ROW_SQL} AS row")
 
 
-def _packed(matched: Matching) -> Iterator[list[Column]]:
-    yield [Column("is_event", " AND ".join(f"{text_of(name)} IS NOT NULL" for name in REQUIRED))]
+def _packed(matched: Matching, subscriptions: Sequence[Subscription]) -> Iterator[list[Column]]:
+    uids = ",".join(each.uid for each in subscriptions)
+    key = KEY_SQL if any(each.order == "key" for each in subscriptions) else NO_KEY_SQL
     yield [
-        Column("places", f"CASE WHEN is_event THEN {matched.places} ELSE '' END"),
-        Column("errors", f"CASE WHEN is_event THEN {matched.errors} ELSE '' END"),
+        Column("is_event", " AND ".join(f"{text_of(name)} IS NOT NULL" for name in REQUIRED)),
+        Column("addressee", f"cast(element_at(by_name, '{ADDRESSEE}') AS string)"),
     ]
-    yield [Column("prefix", PREFIX_SQL)]
+    place = f"find_in_set(addressee, {literal(uids)})"
+    yield [
+        Column(
+            "places",
+            f"CASE WHEN NOT is_event THEN '' WHEN addressee IS NULL THEN {matched.places} "
+            f"WHEN {place} > 0 THEN cast({place} - 1 AS string) ELSE '' END",
+        ),
+        Column("errors", f"CASE WHEN is_event AND addressee IS NULL THEN {matched.errors} ELSE '' END"),
+    ]
+    yield [Column("prefix", PREFIX_SQL.format(key=key))]
 
 
 # ── in Python ─────────────────────────────────────────────────────────────────────────────────────────
@@ -105,10 +123,10 @@ class Parsed(NamedTuple):
 def parse_row(packed: bytes) -> Parsed:
     """A packed row, taken apart. A record may prove to be no event only now."""
     prefix, _, rest = packed.partition(b"\n")
-    offset_text, partition, kind_text, places, errors, count, length = prefix.split()
+    offset_text, partition, kind_text, places, errors, key, count, length = prefix.split()
     offset = int(offset_text)
     kind = kind_text.decode()
-    if places == b"-":
+    if places == NONE:
         return Parsed(int(partition), kind, errors, Row(offset, (), [], b""))
     cut = len(rest) - int(length)
     block, data = rest[:cut], rest[cut:]
@@ -130,7 +148,9 @@ def parse_row(packed: bytes) -> Parsed:
         lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
     lines.append(b"ce-knativekafkapartition:" + partition)
     lines.append(b"ce-knativekafkaoffset:" + offset_text)
-    return Parsed(int(partition), kind, errors, Row(offset, _places(places), lines, data))
+    row = Row(offset, _places(places), lines, data, None if key == NONE else int(key))
+    row.is_wide = len(block) > WIDE_BYTES
+    return Parsed(int(partition), kind, errors, row)
 
 
 def _structured(block: bytes, data: bytes) -> tuple[list[bytes], bytes]:

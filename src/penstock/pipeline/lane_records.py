@@ -56,7 +56,9 @@ class LaneRecords:
         self._writer.erase(self._floor_key, [g for g in floors if g < self._generation and g not in needed])
 
     def _write(self, place: int) -> None:
-        progress = self._lanes[place].progress
+        lane = self._lanes[place]
+        progress = lane.progress
         self._is_open[place] = progress.is_open
-        record = LaneRecord(progress.position, progress.beyond(), progress.is_open)
+        attempts = tuple(lane.failing.items())
+        record = LaneRecord(progress.position, progress.beyond(), progress.is_open, attempts)
         self._writer.write(self._keys[place], self._generation, record)

@@ -20,9 +20,12 @@ class DispatcherSettings:
     mode: Literal["live", "batch"] = setting("live", "live: milliseconds; batch: micro-batches, throughput first")
     live_batch_minutes: int = setting(60, "length of a real-time batch; nothing flows for half a second between two")
     batch_interval_seconds: float = setting(0.5, "in batch mode: how often a micro-batch starts")
-    delivery_window: int = setting(32, "POSTs in flight per unordered subscription and partition")
+    delivery_window: int = setting(
+        32, "POSTs in flight per subscription and partition, where the order allows more than one"
+    )
     unfinished_rows: int = setting(2_000, "events a worker keeps unfinished before it stops reading, per partition")
     unfinished_megabytes: int = setting(32, "bytes of event data a worker keeps unfinished, per partition")
+    reply_hops: int = setting(16, "replies to replies before a loop is cut; counted in knativebrokerttl")
     driver_memory: str = setting("512m", "heap of Spark's driver, which also runs the tasks of a local master")
     take_over_seconds: float = setting(0.2, "how long to gather changes of triggers before a query is replaced")
 

@@ -41,9 +41,10 @@ class QueryPlan:
 
 def start_query(session: SparkSession, settings: DispatcherSettings, plan: QueryPlan) -> StreamingQuery:
     records = _records(session, plan, BATCH_OPTIONS if settings.mode == "batch" else {})
-    matched = matching(each.filters for each in plan.assignment.subscriptions())
+    subscriptions = plan.assignment.subscriptions()
+    matched = matching(each.filters for each in subscriptions)
     _check_size(matched, settings)
-    rows = _rows(handed_over(records, matched), fillers=settings.mode == "live")
+    rows = _rows(handed_over(records, matched, subscriptions), fillers=settings.mode == "live")
     delivered = _map_in_arrow(rows, partial(serve_partition, plan.assignment))
     writer = delivered.writeStream.format("noop").outputMode("update").option("checkpointLocation", plan.checkpoint)
     if settings.mode == "live":

@@ -172,8 +172,12 @@ class TopicQuery:
             topic_id=beginning.topic_id,
             subscriptions_json=msgspec.json.encode(wanted),
             limits=Limits(
-                settings.delivery_window, settings.unfinished_rows, settings.unfinished_megabytes * 1024 * 1024
+                settings.delivery_window,
+                settings.unfinished_rows,
+                settings.unfinished_megabytes * 1024 * 1024,
+                settings.reply_hops,
             ),
+            partitions=partitions,
             ledger=beginning.ledger.packed(),
             query=claims.next_query_number(environment.producer, beginning.topic_id),
             replaces=self._running is not None and settings.mode == "live",

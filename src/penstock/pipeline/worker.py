@@ -17,15 +17,16 @@ from typing import Any
 import msgspec
 from pyspark import TaskContext
 
-from penstock.contract.model import Subscription
+from penstock.contract.model import Delivery, Subscription
 from penstock.delivery.deliver import Deliveries, Limits
-from penstock.delivery.lane import Lane
+from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 from penstock.errors import Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord
+from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
@@ -49,6 +50,7 @@ class Assignment:
     topic_id: str
     subscriptions_json: bytes
     limits: Limits
+    partitions: int  # of the topic
     ledger: bytes  # what the dispatcher has read of the ledger, packed: the workers need not read all of it
     query: int  # its number, from claims.next_query_number
     replaces: bool = False  # another query, which serves until all tasks of this one are ready
@@ -95,7 +97,8 @@ class Holding:
         self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)
-        self._deliveries = Deliveries(lanes, assignment.limits, self._tick)
+        self._outbox = KafkaOutbox(assignment.connection)
+        self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
@@ -139,6 +142,7 @@ class Holding:
 
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
+        self._outbox.close()
         self._records.write_moved(self._deliveries.seen_offset)
         try:
             self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
@@ -166,13 +170,27 @@ class Holding:
         return generation
 
     def _lanes(self, keys: list[LaneKey]) -> list[Lane]:
-        lanes = []
+        lanes, window = [], self._assignment.limits.window
         for key, subscription in zip(keys, self._assignment.subscriptions(), strict=True):
             entry = self._watch.ledger.entry(key)
             record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
             progress = Progress(record.position, record.beyond)
-            lanes.append(Lane(subscription, progress, self._assignment.limits.window))
+            lanes.append(
+                Lane(
+                    subscription,
+                    progress,
+                    share(subscription.delivery, window, self._assignment.partitions),
+                    dict(record.attempts),
+                )
+            )
         return lanes
+
+
+def share(delivery: Delivery, window: int, partitions: int) -> LaneLimits:
+    """What one lane may, so that all of a subscription's lanes together keep its limits."""
+    if delivery.max_in_flight:
+        window = min(window, max(1, delivery.max_in_flight // partitions))
+    return LaneLimits(window, delivery.events_per_second / partitions)
 
 
 def _patience_seconds(assignment: Assignment) -> float:

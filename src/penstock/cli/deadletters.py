@@ -1,0 +1,151 @@
+"""``penstock deadletters …``: what was not delivered, why, and sending it once more."""
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import typer
+
+from penstock.cli import options
+from penstock.cli.output import Column, say, show, show_json, show_table, show_yaml
+
+deadletters = typer.Typer(
+    help="What was not delivered, and sending it once more.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+COLUMNS = (
+    Column("TIME"),
+    Column("ID", 40, shorten=True),
+    Column("TYPE", 30, shorten=True),
+    Column("SUBSCRIPTION", 40),
+    Column("OUTCOME"),
+    Column("REASON", 40, shorten=True),
+    Column("ATTEMPTS"),
+)
+
+Trigger = Annotated[str | None, typer.Option("--trigger", help="Only of this trigger.", metavar="NAME")]
+Type = Annotated[str | None, typer.Option("--type", help="Only events of this type.")]
+Code = Annotated[int | None, typer.Option("--code", help="Only with this status of the last answer; 0: no answer.")]
+Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")]
+
+
+@deadletters.command("list")
+def listing(  # noqa: PLR0913 - options
+    trigger: Trigger = None,
+    type_: Type = None,
+    code: Code = None,
+    redriven: Annotated[bool, typer.Option("--redriven", help="Also those that were sent again already.")] = False,
+    namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    everywhere: Everywhere = False,
+    output: options.PlainOutput = "table",
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """What was dead-lettered or given up, the newest first.
+
+    \b
+    penstock deadletters list
+    penstock deadletters list --trigger audit --code 503
+    """
+    options.checked(output, "table", "json")
+    asked = _asked(trigger, type_, code, None if everywhere else namespace)
+    found = _ask(server, {**asked, "redriven": "1" if redriven else None})
+    if output == "json":
+        for item in found["items"]:
+            show_json(item, line=True)
+        return
+    if not found["items"]:
+        say("nothing was given up or dead-lettered" + ("" if everywhere else f" in namespace {namespace}"))
+        return
+    show_table(COLUMNS, [_row(item, everywhere) for item in found["items"]])
+    if found["more"]:
+        say(f"these are the newest {len(found['items'])}; narrow it down with --trigger, --type or --code")
+
+
+@deadletters.command("show")
+def show_one(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="The id of the event.")],
+    trigger: Trigger = None,
+    namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    everywhere: Everywhere = False,
+    output: options.PlainOutput = "yaml",
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """One event with the reason, and the event itself.
+
+    \b
+    penstock deadletters show 4711
+    penstock deadletters show 4711 -o json
+    """
+    from penstock.errors import Rejected
+
+    options.checked(output, "yaml", "json")
+    asked = _asked(trigger, None, None, None if everywhere else namespace)
+    found = _ask(server, {**asked, "ids": id_, "event": "1", "redriven": "1"})["items"]
+    if not found:
+        raise Rejected(f"there is no dead letter of an event {id_}", hint="`penstock deadletters list` shows them")
+    for item in found:
+        if output == "json":
+            show_json(item)
+        else:
+            show_yaml(item)
+
+
+@deadletters.command()
+def redrive(  # noqa: PLR0913 - options
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="Ids of events.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that the other options select.")] = False,
+    trigger: Trigger = None,
+    type_: Type = None,
+    code: Code = None,
+    namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    output: options.PlainOutput = "table",
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """Sends events once more to the subscription that did not take them, and to no other.
+
+    \b
+    penstock deadletters redrive 4711
+    penstock deadletters redrive --all --trigger audit
+
+    They come behind what is in the topic by now. Exits with 3 when some could not be sent.
+    """
+    from penstock.cli.client import Client
+
+    options.checked(output, "table", "json")
+    if bool(ids) == everything:
+        raise typer.BadParameter("give ids, or --all")
+    client = Client(server)
+    asked = {**_asked(trigger, type_, code, namespace), "ids": ids or []}
+    count, problems, is_more = 0, [], True
+    while is_more:
+        done = client.post("/api/penstock/deadletters/redrive", asked)
+        count, is_more = count + done["redriven"], done["more"]
+        problems = done["problems"]  # they stay, so the last answer has them all
+    if output == "json":
+        show_json({"redriven": count, "problems": problems})
+    else:
+        show(f"sent again: {count}")
+    for problem in problems:
+        say(f"{problem['id']}: {problem['message']}")
+    if problems:
+        raise typer.Exit(options.SOME_FAILED if count else 1)
+
+
+def _asked(trigger: str | None, type_: str | None, code: int | None, namespace: str | None) -> dict[str, Any]:
+    asked = {"trigger": trigger, "type": type_, "code": code, "namespace": namespace}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _ask(server: str, asked: dict[str, Any]) -> dict[str, Any]:
+    from penstock.cli.client import Client
+
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    return dict(Client(server).get(f"/api/penstock/deadletters?{query}"))
+
+
+def _row(item: dict[str, Any], with_namespace: bool) -> list[str]:
+    whom = f"{item['namespace']}/{item['subscription']}" if with_namespace else item["subscription"]
+    outcome = "redriven" if item["redriven"] else item["outcome"]
+    return [item["time"], item["id"], item["type"], whom, outcome, item["reason"], str(item["attempts"])]

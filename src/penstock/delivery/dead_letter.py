@@ -1,0 +1,104 @@
+"""What becomes of an event that its subscriber did not take: the attributes for the dead letter sink, and the record
+that ``penstock deadletters`` shows. Pure.
+"""
+
+import base64
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from penstock.contract.model import DeadLetter, Subscription, encode
+from penstock.delivery.client import Answer
+from penstock.delivery.forms import event_of
+from penstock.delivery.reply import header_fields
+from penstock.delivery.row import Row
+from penstock.event.json_form import encode_event
+from penstock.event.model import CORE, Event
+
+ERROR_DATA_BYTES = 1024
+ERROR = b"ce-knativeerror"
+EXTENSION_PREFIX = b"kne-"  # headers of the answer that become extensions of the dead letter
+EXTENSION_NAME = re.compile(rb"[a-z0-9]{1,64}")
+VISIBLE = re.compile(rb"[\x20-\x7e]{1,1024}")
+RESERVED = re.compile(rb"knative.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a subscriber is given up for one event."""
+
+    code: int  # 0: there was no answer
+    reason: str
+    attempts: int
+    headers: tuple[bytes, ...]  # what the dead letter sink gets besides the event's own
+
+
+def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdict:
+    """From the last answer of the subscriber; without an answer its data says what went wrong."""
+    reason = f"status {answer.status}" if answer.status else answer.error
+    headers = [ERROR + b"dest:" + without_password(subscription.subscriber_url).encode()]
+    if answer.status:
+        headers.append(ERROR + b"code:%d" % answer.status)
+    data = answer.body if answer.status else reason.encode()
+    if data:
+        headers.append(ERROR + b"data:" + base64.b64encode(data[:ERROR_DATA_BYTES]))
+    return Verdict(answer.status, reason, attempts, (*headers, *_extensions(answer)))
+
+
+def dead_letter_lines(row: Row, found: Verdict) -> list[bytes]:
+    """The header lines of the event with those of the verdict; what an earlier failure left there is replaced."""
+    names = [line.partition(b":")[0] + b":" for line in found.headers]
+    kept = [line for line in row.headers if not line.startswith((ERROR, *names))]
+    return [*kept, *found.headers]
+
+
+def dead_letter(subscription: Subscription, row: Row, found: Verdict, outcome: str, now: float) -> tuple[str, bytes]:
+    """Key and value of the record."""
+    event, partition = _event(row)
+    record = DeadLetter(
+        id=event.attributes.get("id", ""),
+        source=event.attributes.get("source", ""),
+        type=event.attributes.get("type", ""),
+        kind=subscription.kind,
+        namespace=subscription.namespace,
+        name=subscription.name,
+        uid=subscription.uid,
+        topic=subscription.topic,
+        partition=partition,
+        offset=row.offset,
+        outcome=outcome,
+        reason=found.reason,
+        code=found.code,
+        attempts=found.attempts,
+        time=now,
+        event=msgspec.Raw(encode_event(event)),
+    )
+    return record.key, encode(record)
+
+
+def without_password(url: str) -> str:
+    """What may be shown to others: an address can carry a user and a password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _extensions(answer: Answer) -> list[bytes]:
+    """Attributes that the subscriber wants on the dead letter; none that would change the event itself."""
+    found: dict[bytes, bytes] = {}
+    for name, value in header_fields(answer.head):
+        short = name.removeprefix(EXTENSION_PREFIX)
+        if short == name or not EXTENSION_NAME.fullmatch(short) or not VISIBLE.fullmatch(value):
+            continue
+        if short.decode() not in CORE and short != b"data" and not RESERVED.fullmatch(short):
+            found[short] = value
+    return [b"ce-" + name + b":" + value for name, value in found.items()]
+
+
+def _event(row: Row) -> tuple[Event, int]:
+    """The event as it was before delivery, and the partition it is in."""
+    event = event_of(row)
+    attributes = {name: value for name, value in event.attributes.items() if not name.startswith("knativekafka")}
+    partition = event.attributes.get("knativekafkapartition", "0")
+    return Event(attributes, event.data), int(partition) if partition.isdigit() else 0

@@ -1,0 +1,119 @@
+"""The topic of dead letters, read from its beginning each time somebody asks, and the second way of an event."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from time import monotonic, time
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from penstock.contract.model import ADDRESSEE, DEAD_LETTERS_TOPIC, DeadLetter, decode_dead_letter, encode
+from penstock.errors import Unavailable
+from penstock.event.json_form import decode_event
+from penstock.event.kafka import KafkaHeaders, encode_record
+from penstock.kafka.connection import KafkaConnection, Producer
+from penstock.kafka.ends import Ends
+
+READ_SECONDS = 60.0
+FLUSH_SECONDS = 20.0
+NOTHING = msgspec.Raw(b"null")
+
+
+class DeadLetters:
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+
+    def read(
+        self, wanted: Callable[[DeadLetter], bool], most: int, *, newest: bool = True, with_events: bool = False
+    ) -> tuple[list[DeadLetter], bool]:
+        """The wanted ones by time, at most so many, the newest or the oldest; and whether there are more."""
+        kept: dict[str, DeadLetter] = {}
+        is_more = False
+        for key, letter in self._records():
+            if letter is None or not wanted(letter):
+                kept.pop(key, None)  # an earlier word on the same event may have been wanted
+                continue
+            if len(kept) >= most and key not in kept:
+                is_more = True
+                if not newest:
+                    continue
+                kept.pop(next(iter(kept)))
+            kept[key] = letter if with_events else msgspec.structs.replace(letter, event=NOTHING)
+        return sorted(kept.values(), key=lambda each: each.time), is_more
+
+    def redrive(self, letters: Iterable[DeadLetter]) -> int:
+        """Each goes once more to its subscription alone, by way of its topic, and is marked once Kafka has it."""
+        producer = self._connection.producer()
+        batch = _Batch(producer)
+        for letter in letters:
+            key, value, headers = encode_record(decode_event(bytes(letter.event)))
+            batch.send(letter.topic, key, value, [*headers, (ADDRESSEE, letter.uid.encode())], letter)
+        batch.finish()
+        marks = _Batch(producer)
+        for letter in batch.taken:
+            marked = msgspec.structs.replace(letter, redriven=time())
+            marks.send(DEAD_LETTERS_TOPIC, letter.key.encode(), encode(marked), [], letter)
+        marks.finish()
+        if batch.failure:
+            raise Unavailable(f"{len(batch.taken)} were sent again, others were not: {batch.failure}")
+        if marks.failure:
+            raise Unavailable(f"{len(batch.taken)} were sent again, but not all are marked so: {marks.failure}")
+        return len(batch.taken)
+
+    def _records(self) -> Iterable[tuple[str, DeadLetter | None]]:
+        ends = Ends(self._connection)
+        try:
+            end = ends.of(DEAD_LETTERS_TOPIC)
+        finally:
+            ends.close()
+        consumer: Consumer = self._connection.consumer(**{"enable.partition.eof": True})
+        deadline = monotonic() + READ_SECONDS
+        reached = 0
+        try:
+            consumer.assign([TopicPartition(DEAD_LETTERS_TOPIC, 0, 0)])
+            while reached < end:
+                if monotonic() > deadline:
+                    raise Unavailable(f"the dead letters could not be read within {READ_SECONDS:g} s")
+                for message in consumer.consume(500, 0.05):
+                    if message.error() is not None:
+                        if message.error().code() == KafkaError._PARTITION_EOF:
+                            return
+                        continue
+                    reached = message.offset() + 1
+                    value = message.value()
+                    yield (message.key() or b"").decode(), None if value is None else decode_dead_letter(value)
+        finally:
+            consumer.close()
+
+
+class _Batch:
+    """Records that are sent together; afterwards it is known which of them Kafka has."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.taken: list[DeadLetter] = []
+        self.failure = ""
+        self._producer = producer
+
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: KafkaHeaders, letter: DeadLetter
+    ) -> None:
+        report = partial(self._report, letter)
+        while True:
+            try:
+                self._producer.produce(topic, value, key, headers=headers, on_delivery=report)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                self.failure = str(error)
+                return
+
+    def finish(self) -> None:
+        if self._producer.flush(FLUSH_SECONDS):
+            self.failure = f"Kafka did not answer within {FLUSH_SECONDS:g} s"
+
+    def _report(self, letter: DeadLetter, error: KafkaError | None, _message: object) -> None:
+        if error is None:
+            self.taken.append(letter)
+        else:
+            self.failure = error.str()

@@ -305,3 +305,56 @@ def test_a_dead_letter_tells_no_password_and_no_old_errors(sink: MakeSink) -> No
     (letter,) = subscriber.at("/dead")
     assert letter.headers["ce-knativeerrorcode"] == "400"
     assert letter.headers["ce-knativeerrordest"] == subscriber.url + "/a"
+
+
+def test_a_lane_that_hangs_is_parked_and_the_others_go_on(sink: MakeSink) -> None:
+    """Kept promise: a lane that holds up the others lets go of what it has not begun, and says where it stopped."""
+    subscriber = sink()
+    release = threading.Event()
+    subscriber.answer("/hangs", with_=lambda _: Answer(200, delay_seconds=0.0 if release.is_set() else 3.0))
+    hangs = lane(subscriber.url + "/hangs", window=4)
+    others = [lane(subscriber.url + f"/{n}") for n in range(3)]
+    limits = Limits(unfinished_rows=50, may_park=True)
+    with running(hangs, *others, limits=limits) as rows:
+        for offset in range(300):
+            rows.offer(row(offset, (0, 1, 2, 3)))
+        for n in range(3):
+            subscriber.wait_for(300, path=f"/{n}", timeout_seconds=10)
+        assert hangs.is_parked
+        assert not hangs.is_drained
+        assert not any(each.is_parked for each in others)
+        subscriber.wait_for(4, path="/hangs", timeout_seconds=10)
+    assert hangs.is_drained
+    assert len(subscriber.at("/hangs")) == 4
+    assert (hangs.progress.position, hangs.progress.is_open) == (4, True)
+    successor = Progress(hangs.progress.position, hangs.progress.beyond())
+    assert [offset for offset in range(300) if not successor.is_done(offset)] == list(range(4, 300))
+
+
+def test_load_alone_parks_nobody(sink: MakeSink) -> None:
+    """Kept promise: when all lanes are equally busy the loop reads more slowly, and that is all."""
+    subscriber = sink()
+    lanes = [lane(subscriber.url + f"/{n}", window=2) for n in range(3)]
+    for n in range(3):
+        subscriber.answer(f"/{n}", delay_seconds=0.02)
+    with running(*lanes, limits=Limits(unfinished_rows=20, may_park=True)) as rows:
+        for offset in range(250):
+            rows.offer(row(offset, (0, 1, 2)))
+        subscriber.wait_for(750, timeout_seconds=20)
+    assert not any(each.is_parked for each in lanes)
+
+
+def test_a_parked_lane_does_not_retry_but_remembers(sink: MakeSink) -> None:
+    """Kept promise: whoever goes on with a parked lane knows how often each event has failed."""
+    subscriber = sink()
+    subscriber.answer("/fails", status=503)
+    policy = Delivery(retry=50, backoff_policy="linear", backoff_delay_seconds=0.5)
+    fails = lane(subscriber.url + "/fails", delivery=policy, order="ordered")
+    with running(fails, lane(subscriber.url + "/good"), limits=Limits(unfinished_rows=20, may_park=True)) as rows:
+        for offset in range(100):
+            rows.offer(row(offset, (0, 1)))
+        subscriber.wait_for(100, path="/good", timeout_seconds=10)
+        assert fails.is_drained
+        tried = len(subscriber.at("/fails"))
+    assert fails.failing == {0: tried}
+    assert fails.progress.position == 0

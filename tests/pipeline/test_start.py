@@ -11,7 +11,7 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.group_image import MARK
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import LaneKey, LaneRecord
-from penstock.pipeline.start import find_beginning
+from penstock.pipeline.start import Wanted, find_beginning
 
 
 @pytest.fixture
@@ -40,7 +40,9 @@ def position(kafka: KafkaConnection, subscription: Subscription) -> int:
 
 
 def test_it_begins_where_the_ledger_says(kafka: KafkaConnection, subscription: Subscription) -> None:
-    assert find_beginning(kafka, ledger.FollowedLedger(kafka), subscription.topic, [subscription]).offsets == {0: 4}
+    assert find_beginning(
+        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+    ).offsets == {0: 4}
 
 
 def test_a_lane_beyond_the_end_of_the_log_comes_back(kafka: KafkaConnection, subscription: Subscription) -> None:
@@ -48,7 +50,9 @@ def test_a_lane_beyond_the_end_of_the_log_comes_back(kafka: KafkaConnection, sub
     writer = ledger.LedgerWriter(kafka.producer())
     writer.write(LaneKey(subscription.uid, topic_id(kafka, subscription), 0), 1, LaneRecord(1000, ((1001, 1005),)))
     writer.flush("a test")
-    assert find_beginning(kafka, ledger.FollowedLedger(kafka), subscription.topic, [subscription]).offsets == {0: 10}
+    assert find_beginning(
+        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+    ).offsets == {0: 10}
     assert position(kafka, subscription) == 10
 
 
@@ -56,11 +60,15 @@ def test_a_reset_from_outside_is_obeyed_once(kafka: KafkaConnection, subscriptio
     """Kept promise: offsets set with any Kafka tool move the trigger, and our own commits do not."""
     groups = Groups(kafka)
     groups.commit(subscription.group, subscription.topic, {0: 2}, "")
-    assert find_beginning(kafka, ledger.FollowedLedger(kafka), subscription.topic, [subscription]).offsets == {0: 2}
+    assert find_beginning(
+        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+    ).offsets == {0: 2}
     assert position(kafka, subscription) == 2
     assert groups.offsets([subscription.group])[subscription.group][subscription.topic, 0] == (2, MARK)
     groups.commit(subscription.group, subscription.topic, {0: 9}, MARK)
-    assert find_beginning(kafka, ledger.FollowedLedger(kafka), subscription.topic, [subscription]).offsets == {0: 2}
+    assert find_beginning(
+        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+    ).offsets == {0: 2}
     groups.close()
 
 
@@ -75,8 +83,8 @@ def test_a_consumer_in_the_group_of_a_trigger_stops_nothing(
         message = member.poll(30.0)
         assert message is not None
         member.commit(message, asynchronous=False)
-        assert find_beginning(kafka, ledger.FollowedLedger(kafka), subscription.topic, [subscription]).offsets == {
-            0: 4
-        }
+        assert find_beginning(
+            kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+        ).offsets == {0: 4}
     finally:
         member.close()

@@ -44,9 +44,9 @@ def topic_query(kafka: KafkaConnection) -> TopicQuery:
 
 def running(kafka: KafkaConnection, topic_id: str, number: int, *, is_active: bool) -> Running:
     packed = LedgerPart(Ledger(), 0).packed()
-    assignment = Assignment(kafka, "orders", topic_id, b"[]", Limits(), 1, packed, number)
+    assignment = Assignment(kafka, "orders", topic_id, b"[]", Limits(), 1, topic_id, frozenset(), packed, number, 0)
     query: Any = Query(is_active=is_active)
-    return Running(query, assignment, (), 1, Path("nowhere"), time.time())
+    return Running(query, assignment, (), (0,), Path("nowhere"), time.time())
 
 
 @pytest.mark.parametrize("has_claimed", [False, True])

@@ -97,7 +97,7 @@ def test_what_was_given_up_is_listed_and_brought_once_more(penstock_up: System, 
     again = subscriber.at("/refuses")[before:]
     assert Counter(ids(again)) == Counter({**dict.fromkeys(sent, 1), "last": 2})
     assert {each.body for each in again if each.headers["ce-id"] == "l7"} == {b"data of l7"}
-    assert len(subscriber.at("/takes-all")) == 41
+    assert len(subscriber.wait_for(41, path="/takes-all", timeout_seconds=60)) == 41
     assert letters(penstock_up, "--trigger", "refuses") == []
     assert len(letters(penstock_up, "--trigger", "refuses", "--redriven")) == 40
     remove(penstock_up, *resources)

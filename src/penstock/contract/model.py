@@ -83,6 +83,7 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     state: Literal["starting", "running", "refused", "failed"]
     reason: str = ""
     subscriptions: tuple[str, ...] = ()  # uids it serves
+    apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
     mode: Literal["live", "batch"] = "live"
     since: float = 0.0  # seconds since the epoch
 

@@ -276,7 +276,7 @@ class _Handle:
 
     def _take_body(self, chunk: bytes) -> int:
         if not self._answer_bytes:
-            may_be_reply = self._wants_reply and is_reply_status(int(self.curl.getinfo(pycurl.RESPONSE_CODE)))
+            may_be_reply = self._wants_reply and is_reply_status(status_of(self._head.getvalue()))
             self._kept_bytes = BODY_CAP_BYTES if may_be_reply else KEPT_BYTES
         self._answer_bytes += len(chunk)
         kept = chunk[: max(0, self._kept_bytes - len(self._body))]
@@ -288,6 +288,12 @@ class _Handle:
         self._body += kept
         self._is_cut_off = self._answer_bytes > BODY_CAP_BYTES
         return -1 if self._is_cut_off else len(chunk)
+
+
+def status_of(head: bytes) -> int:
+    """The status in the header lines that have come; of interim answers the last. libcurl cannot be asked yet."""
+    line = head[head.rfind(b"\r\n\r\nHTTP/") + 4 if b"\r\n\r\nHTTP/" in head else 0 :][:20].split(b" ")
+    return int(line[1][:3]) if len(line) > 1 and line[1][:3].isdigit() else 0
 
 
 def is_reply_status(status: int) -> bool:

@@ -37,7 +37,8 @@ class Verdict:
 
 def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdict:
     """From the last answer of the subscriber; without an answer its data says what went wrong."""
-    reason = f"status {answer.status}" if answer.status else answer.error
+    is_about_status = answer.status and not (200 <= answer.status < 300)  # else: of its reply
+    reason = f"status {answer.status}" if is_about_status else answer.error
     headers = [ERROR + b"dest:" + without_password(subscription.subscriber_url).encode()]
     if answer.status:
         headers.append(ERROR + b"code:%d" % answer.status)

@@ -7,7 +7,8 @@
                                               └─▶ dead letter sink, or given up: recorded
 
 One thread does all of it: it waits for rows and for answers in the same place. When too much is unfinished it stops
-looking for rows, so memory is bounded and Kafka keeps the rest.
+looking for rows, so memory is bounded and Kafka keeps the rest. When it is one lane that holds up the others, that
+lane is parked: it begins nothing any more, and a query of its own goes on where it stopped.
 """
 
 import heapq
@@ -35,6 +36,10 @@ logger = logging.getLogger("penstock.delivery")
 
 TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
+HANGING_SECONDS = 0.3  # so long without an answer, while the others wait for it, and a lane is parked;
+SLOW_SECONDS = 1.0  # or so long, when it gets answers but too slowly
+HOLDING_UP_SHARE = 0.5  # of all that is unfinished is the lane's own,
+OTHERS_SHARE = 0.1  # and another has next to nothing to do
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
 
 
@@ -45,6 +50,7 @@ class Limits:
     window: int = 32  # POSTs in flight per lane
     unfinished_rows: int = 2_000
     unfinished_bytes: int = 32 * 1024 * 1024
+    may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
     reply_hops: int = 16
 
 
@@ -74,12 +80,18 @@ class Deliveries:
         self._on_tick = on_tick  # told how long the last round took: a long one means that we were stopped
         self._outbox = outbox  # to Kafka: replies, and what was not delivered
         self._unfinished_bytes = 0
+        self._full_since = 0.0  # since when no rows are taken; 0: they are
         # When a retry is due, or a lane has to be asked again by itself (None): its rate, or an incomplete batch.
         self._timers: list[tuple[float, int, Lane, Attempt | None]] = []
         self._order = itertools.count()
         self._client = Client(self._answered)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing was begun that is not finished; what a parked lane has given away does not count."""
+        return not any(lane.busy if lane.is_parked else lane.progress.is_open for lane in self.lanes)
 
     def let_go(self, patience_seconds: float) -> None:
         """From now on begin nothing; the loop ends when what is in flight is answered, or patience is over."""
@@ -112,6 +124,7 @@ class Deliveries:
                 if self._outbox.waiting:
                     self._outbox.settle()
                 self._timers_due()
+                self._park_who_holds_up(now)
         finally:
             self._client.close()
 
@@ -132,8 +145,8 @@ class Deliveries:
             return False
         if time.monotonic() >= self._deadline:
             return True
-        if self._is_letting_go:
-            return self._client.in_flight == 0 and not self._outbox.waiting
+        if self._is_letting_go:  # whoever goes on with a parked lane repeats what hangs there
+            return not any(lane.busy for lane in self.lanes if not lane.is_parked)
         return self.unfinished_rows == 0
 
     def _wait_seconds(self, next_tick: float) -> float:
@@ -150,7 +163,7 @@ class Deliveries:
         offset = row.offset
         for place in row.matched:
             lane = self.lanes[place]
-            if lane.progress.is_done(offset):
+            if lane.is_parked or lane.progress.is_done(offset):
                 continue
             row.unfinished += 1
             lane.add(row, now)
@@ -159,6 +172,47 @@ class Deliveries:
             self.unfinished_rows += 1
             self._unfinished_bytes += len(row.body)
         self.seen_offset = offset  # last: what is seen and not taken on counts as finished
+
+    # ── parking ───────────────────────────────────────────────────────────────────────────────────
+
+    def _park_who_holds_up(self, now: float) -> None:
+        """While too much is unfinished, looks whether it is one lane that the others wait for."""
+        if not self._limits.may_park or not self._is_full() or self._is_letting_go:
+            self._full_since = 0.0
+            return
+        if not self._full_since:
+            self._full_since = now
+        lanes = [lane for lane in self.lanes if not lane.is_parked]
+        slowest = max(lanes, key=lambda lane: lane.progress.open_count)
+        unfinished = self.unfinished_rows
+        is_alone = min(lane.progress.open_count for lane in lanes) < unfinished * OTHERS_SHARE
+        if slowest.progress.open_count < unfinished * HOLDING_UP_SHARE or not is_alone:
+            return  # all of them are busy: that is load, and no reason to do the work twice
+        hangs = now - max(slowest.finished_at, self._full_since) > HANGING_SECONDS
+        if hangs or now - self._full_since > SLOW_SECONDS:
+            self._park(slowest)
+            self._full_since = 0.0
+
+    def _park(self, lane: Lane) -> None:
+        mine = [entry for entry in self._timers if entry[2] is lane and entry[3] is not None]
+        if mine:
+            self._timers = [entry for entry in self._timers if entry[2] is not lane]
+            heapq.heapify(self._timers)
+            lane.timer = 0.0
+        self._let_rows_go(lane.park())
+        for _, _, _, attempt in mine:
+            if attempt is not None:
+                self._let_rows_go(attempt.rows)
+        lane.complain("parked at", self.seen_offset, f"{lane.progress.open_count} events are unfinished")
+
+    def _let_rows_go(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            row.unfinished -= 1
+            if not row.unfinished:
+                self.unfinished_rows -= 1
+                self._unfinished_bytes -= len(row.body)
+
+    # ── attempts ──────────────────────────────────────────────────────────────────────────────────
 
     def _begin_waiting(self, lane: Lane, now: float) -> None:
         while not self._is_letting_go and (attempt := lane.next(now)) is not None:
@@ -213,6 +267,10 @@ class Deliveries:
     def _failed(self, attempt: Attempt, answer: Answer, *, may_retry: bool) -> None:
         lane = attempt.lane
         lane.failed(attempt)
+        if lane.is_parked:
+            lane.drop(attempt)
+            self._let_rows_go(attempt.rows)
+            return
         wait = None
         if may_retry:
             policy = lane.subscription.delivery
@@ -286,10 +344,8 @@ class Deliveries:
         self._outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), value, [])], stored)
 
     def _finished(self, attempt: Attempt) -> None:
-        attempt.lane.finish(attempt)
-        for row in attempt.rows:
-            row.unfinished -= 1
-            if not row.unfinished:
-                self.unfinished_rows -= 1
-                self._unfinished_bytes -= len(row.body)
-        self._begin_waiting(attempt.lane, time.monotonic())
+        now, lane = time.monotonic(), attempt.lane
+        lane.finished_at = now
+        lane.finish(attempt)
+        self._let_rows_go(attempt.rows)
+        self._begin_waiting(lane, now)

@@ -88,8 +88,10 @@ class Lane:
         "busy",
         "counts",
         "failing",
+        "finished_at",
         "headers",
         "is_dirty",
+        "is_parked",
         "progress",
         "subscription",
         "timer",
@@ -108,8 +110,10 @@ class Lane:
         self.counts = Counts()
         self.busy = 0  # POSTs in flight
         self.failing = dict(failing or {})  # offset: how often it has failed; goes into the ledger
+        self.is_parked = False  # it begins nothing, and a query of its own goes on with it
         self.is_dirty = False  # has begun, failed or finished something since the ledger was last written
         self.wakes_at = 0.0  # when the loop has to ask again by itself; 0: something else will happen first
+        self.finished_at = 0.0  # the last time that anything was
         self.timer = 0.0  # when it will; 0: no timer is set
         self.headers = [b"Kn-Namespace:" + subscription.namespace.encode(), b"Prefer:reply"]
         self._order = subscription.order
@@ -162,7 +166,7 @@ class Lane:
             return True
         self._allowance = min(max(1.0, rate / 10), self._allowance + (now - self._allowed_at) * rate)
         self._allowed_at = now
-        if self._allowance >= 1.0:
+        if self._allowance > 0.999:  # sums of fractions
             return True  # a batch may overdraw it; the next one waits for that
         self.wakes_at = now + (1.0 - self._allowance) / rate
         return False
@@ -249,6 +253,34 @@ class Lane:
                 self._freed.append(key)
             else:
                 del self._held[key]
+
+    # ── parking ───────────────────────────────────────────────────────────────────────────────────
+
+    def park(self) -> list[Row]:
+        """Begins nothing any more and forgets what has not begun; its offsets stay open, for whoever goes on.
+
+        Returns the rows that this lane no longer holds. What is in flight ends as it may.
+        """
+        self.is_parked = True
+        self.is_dirty = True
+        rows = [*self._waiting, *(row for behind in self._held.values() for row in behind)]
+        rows += [row for attempt in self._again for row in attempt.rows]
+        self._waiting.clear()
+        self._again.clear()
+        self._freed.clear()
+        for behind in self._held.values():
+            behind.clear()
+        return rows
+
+    def drop(self, attempt: Attempt) -> None:
+        """An attempt of a parked lane failed: whoever goes on will try it again."""
+        self.busy -= 1
+        self.is_dirty = True
+
+    @property
+    def is_drained(self) -> bool:
+        """Parked, and nothing in flight: somebody else may go on."""
+        return self.is_parked and not self.busy
 
     def complain(self, what: str, offset: int, why: str) -> None:
         """In the log, with enough to find the event."""

@@ -34,6 +34,10 @@ class Progress:
         """Whether something was taken on and is not finished."""
         return bool(self._open)
 
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
     def is_done(self, offset: int) -> bool:
         """Whether this offset needs nothing: seen here already, or finished by a predecessor."""
         if offset < self._next:

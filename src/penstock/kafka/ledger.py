@@ -43,6 +43,7 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     beyond: tuple[tuple[int, int], ...] = ()  # finished ranges [first, last] above the position
     is_open: bool = False  # something was begun and is not finished: the floor does not count
     attempts: tuple[tuple[int, int], ...] = ()  # offsets that have failed, and how often
+    is_parked: bool = False  # its worker has let go of it: a query of its own may go on
     format: int = FORMAT
 
 
@@ -82,6 +83,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._lanes: dict[LaneKey, dict[int, LaneRecord]] = {}
+        self._once_parked: set[LaneKey] = set()
 
     def take(self, raw_key: bytes, raw_value: bytes | None) -> LaneKey:
         """One record of the topic, in order. An unknown encoding is refused, never skipped."""
@@ -103,6 +105,14 @@ class Ledger:
 
     def put(self, lane: LaneKey, generation: int, record: LaneRecord) -> None:
         self._lanes.setdefault(lane, {})[generation] = record
+        if record.is_parked:
+            self._once_parked.add(lane)
+
+    def parked(self, topic_id: str) -> list[LaneKey]:
+        """The lanes of a topic that their workers have let go of, and nobody has taken since."""
+        known = {lane: entry.record.is_parked for lane in self._once_parked if (entry := self.entry(lane))}
+        self._once_parked = {lane for lane, is_parked in known.items() if is_parked}
+        return [lane for lane in self._once_parked if lane.topic_id == topic_id]
 
     def entry(self, lane: LaneKey) -> LedgerEntry | None:
         """What counts for this lane: the record of the highest generation, and the floor of the same."""
@@ -125,6 +135,9 @@ class Ledger:
 
     def lanes(self) -> list[LaneKey]:
         return [lane for lane in self._lanes if lane.subscription_uid != FLOOR]
+
+    def highest_floor(self, key: LaneKey) -> int:
+        return max((record.position for record in self._lanes.get(key, {}).values()), default=0)
 
     def beside(self, lane: LaneKey) -> list[LaneKey]:
         """All lanes of the same partition."""
@@ -193,6 +206,15 @@ class FollowedLedger:
     def lanes(self) -> list[LaneKey]:
         with self._lock:
             return self._ledger.lanes()
+
+    def parked(self, topic_id: str) -> list[LaneKey]:
+        with self._lock:
+            return self._ledger.parked(topic_id)
+
+    def floor(self, topic_id: str, partition: int) -> int:
+        """How far the rows of a partition have come, by whoever has read furthest."""
+        with self._lock:
+            return self._ledger.highest_floor(LaneKey(FLOOR, topic_id, partition))
 
     def close(self) -> None:
         with self._lock:

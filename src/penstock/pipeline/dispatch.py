@@ -11,6 +11,7 @@ import shutil
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.contract.model import (
@@ -23,7 +24,7 @@ from penstock.contract.model import (
     encode,
 )
 from penstock.errors import PenstockError, Unavailable
-from penstock.kafka import topics
+from penstock.kafka import claims, topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.fetch import spark_connector_jars
 from penstock.kafka.group_image import GroupImages
@@ -33,7 +34,8 @@ from penstock.kafka.table import Table, put
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.stream import warm_up
-from penstock.pipeline.topic_query import Environment, TopicQuery
+from penstock.pipeline.topic import Topic
+from penstock.pipeline.topic_query import Environment
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -83,9 +85,10 @@ class Dispatcher:
         self._settings = environment.settings
         self._contract: dict[str, tuple[Subscription, ...]] = {}
         self._changed_at: float | None = None
-        self._queries: dict[str, TopicQuery] = {}
+        self._topics: dict[str, Topic] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(self._connection, environment.ledger, self._on_reset)
+        self._resets: list[Subscription] = []  # noticed, not yet obeyed
         self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = environment.producer
         self._admin = self._connection.admin()
@@ -105,6 +108,14 @@ class Dispatcher:
                 break
             except Unavailable as error:
                 logger.info("waiting: %s", error.message)
+        while not stopping.is_set():
+            try:
+                first = claims.next_query_number(self._producer, "dispatcher")
+                self._environment = replace(self._environment, first_query=first)
+                break
+            except PenstockError as error:
+                logger.info("waiting: %s", error.message)
+                stopping.wait(1.0)
         self._images.start()
         threading.Thread(target=self.beat, name="sign-of-life", daemon=True).start()
         self._has_beaten.wait(10.0)
@@ -127,10 +138,14 @@ class Dispatcher:
         if changed_at is not None and time.monotonic() - changed_at >= self._settings.take_over_seconds:
             self._changed_at = None
             self._take_contract()
-        for query in list(self._queries.values()):
-            query.advance(self._free_slots())
-            if not query.wanted and not query.partitions:
-                del self._queries[query.topic]
+        while self._resets:
+            reset = self._resets.pop()
+            if reset.topic in self._topics:
+                self._topics[reset.topic].reset(reset.uid)
+        for topic in list(self._topics.values()):
+            topic.advance(self._free_slots())
+            if not topic.wanted and not topic.slots:
+                del self._topics[topic.name]
         self._images_follow()
         try:
             self._notice_partitions()
@@ -140,11 +155,11 @@ class Dispatcher:
 
     def stop(self) -> None:
         self._is_stopped.set()
-        for query in self._queries.values():
+        for topic in self._topics.values():
             try:
-                query.stop()
+                topic.stop()
             except PenstockError as error:
-                logger.warning("%s was not ended in order: %s", query.topic, error.message)
+                logger.warning("%s was not ended in order: %s", topic.name, error.message)
         self._images.stop()
         self._table.stop()
 
@@ -158,29 +173,28 @@ class Dispatcher:
         self._is_awake.set()
 
     def _on_reset(self, subscription: Subscription) -> None:
-        query = self._queries.get(subscription.topic)
-        if query is not None:
-            query.must_restart = True
+        self._resets.append(subscription)  # from another thread
+        self._is_awake.set()
 
     def _take_contract(self) -> None:
         wanted: dict[str, list[Subscription]] = {}
         for subscriptions in list(self._contract.values()):
             for each in subscriptions:
                 wanted.setdefault(each.topic, []).append(each)
-        for topic in wanted.keys() - self._queries.keys():
-            self._queries[topic] = TopicQuery(topic, self._environment)
-        for topic, query in self._queries.items():
-            query.wanted = tuple(sorted(wanted.get(topic, []), key=lambda each: each.uid))
+        for topic in wanted.keys() - self._topics.keys():
+            self._topics[topic] = Topic(topic, self._environment)
+        for topic, queries in self._topics.items():
+            queries.wanted = tuple(sorted(wanted.get(topic, []), key=lambda each: each.uid))
 
     def _free_slots(self) -> int:
-        return self._slots - sum(query.partitions for query in self._queries.values())
+        return self._slots - sum(topic.slots for topic in self._topics.values())
 
     def _images_follow(self) -> None:
         shown = {
-            (each.uid, query.topic_id): each
-            for query in self._queries.values()
-            if query.topic_id is not None
-            for each in query.wanted
+            (each.uid, topic.topic_id): each
+            for topic in self._topics.values()
+            if topic.topic_id is not None
+            for each in topic.wanted
         }
         if shown != self._shown:
             self._shown = shown
@@ -191,17 +205,17 @@ class Dispatcher:
         if time.monotonic() < self._partitions_due:
             return
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
-        for topic, state in topics.describe(self._admin, self._queries).items():
-            query = self._queries[topic]
-            if query.topic_id is not None and (query.partitions, query.topic_id) != (
+        for name, state in topics.describe(self._admin, self._topics).items():
+            topic = self._topics[name]
+            if topic.topic_id is not None and (topic.partitions, topic.topic_id) != (
                 state.partitions,
                 state.topic_id,
             ):
-                query.must_restart = True
+                topic.restart()
 
     def _tell(self) -> None:
         """Tells about queries when they change."""
-        reports = {QUERY + query.topic: encode(query.report) for query in self._queries.values()}
+        reports = {QUERY + topic.name: encode(topic.report) for topic in self._topics.values()}
         gone = dict.fromkeys(self._reported.keys() - reports.keys())
         for key, value in {**reports, **gone}.items():
             if self._reported.get(key) != value or value is None:
@@ -215,7 +229,7 @@ class Dispatcher:
         producer = self._connection.lasting_producer()
         while not self._is_stopped.is_set():
             alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
-            alive |= {"time": time.time(), "queries": len(self._queries), "mode": self._settings.mode}
+            alive |= {"time": time.time(), "queries": len(self._topics), "mode": self._settings.mode}
             try:
                 put(producer, REPORT_TOPIC, HEARTBEAT, json.dumps(alive).encode())
                 self._has_beaten.set()

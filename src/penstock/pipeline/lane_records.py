@@ -25,22 +25,25 @@ class LaneRecords:
         self._generation = generation
         self._keys = keys
         self._lanes = lanes
+        self._own = [place for place, lane in enumerate(lanes) if not lane.is_parked]  # others are written elsewhere
         self._floor_key = floor_key(keys[0])
         self._floor = 0
         self._is_open = [False] * len(lanes)  # as the ledger has it
 
     def write_all(self) -> None:
         """At the take-over, before the first row: from now on the floor of this generation counts for these lanes."""
-        for place in range(len(self._lanes)):
+        for place in self._own:
             self._write(place)
 
     def write_moved(self, seen_offset: int) -> None:
         """What moved since the last call, in a few records."""
-        for place, lane in enumerate(self._lanes):
+        for place in self._own:
+            lane = self._lanes[place]
             if lane.is_dirty:
                 lane.is_dirty = False
-                lane.progress.pass_by(seen_offset)
-                if lane.progress.is_open or self._is_open[place]:
+                if not lane.is_parked:
+                    lane.progress.pass_by(seen_offset)
+                if lane.is_parked or lane.progress.is_open or self._is_open[place]:
                     self._write(place)
         if seen_offset >= self._floor:
             self._floor = seen_offset + 1
@@ -48,9 +51,9 @@ class LaneRecords:
 
     def erase_older(self, known: Ledger) -> None:
         """What predecessors wrote. A floor stays while it counts for a lane that is not among ours."""
-        for key in self._keys:
+        ours = {self._keys[place] for place in self._own}
+        for key in ours:
             self._writer.erase(key, [g for g in known.generations(key) if g < self._generation])
-        ours = set(self._keys)
         needed = {known.generations(lane)[-1] for lane in known.beside(self._keys[0]) if lane not in ours}
         floors = known.generations(self._floor_key)
         self._writer.erase(self._floor_key, [g for g in floors if g < self._generation and g not in needed])
@@ -58,7 +61,8 @@ class LaneRecords:
     def _write(self, place: int) -> None:
         lane = self._lanes[place]
         progress = lane.progress
-        self._is_open[place] = progress.is_open
+        is_open = progress.is_open or lane.is_parked  # the floor does not count for a lane that is parked
+        self._is_open[place] = is_open
         attempts = tuple(lane.failing.items())
-        record = LaneRecord(progress.position, progress.beyond(), progress.is_open, attempts)
+        record = LaneRecord(progress.position, progress.beyond(), is_open, attempts, lane.is_drained)
         self._writer.write(self._keys[place], self._generation, record)

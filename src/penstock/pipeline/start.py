@@ -1,11 +1,11 @@
 """Where a query begins: the ledger's positions, what somebody has reset, and what Kafka still has.
 
-In: the subscriptions of a topic. Out: the starting offset of every partition, with every lost range named.
-Called before each start of a query.
+In: the subscriptions of a topic, and which of their lanes another query serves. Out: the starting offset of every
+partition, with every lost range named. Called before each start of a query.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from penstock.contract.model import Subscription
@@ -17,52 +17,108 @@ from penstock.kafka.ledger import FollowedLedger, LaneKey, LaneRecord, Ledger, L
 
 logger = logging.getLogger("penstock.dispatcher")
 
+FAR_ROWS = 5_000  # a second or less of reading
+Lane = tuple[str, int]  # the uid of a subscription, and a partition
+
 
 @dataclass(frozen=True)
 class Beginning:
     topic_id: str
-    offsets: Mapping[int, int]
+    partitions: int  # of the topic
+    offsets: Mapping[int, int]  # of those that are served
     ledger: LedgerPart  # the topic's
+    behind: frozenset[Lane]  # lanes so far behind others that they should have a query of their own
 
 
-def find_beginning(
-    connection: KafkaConnection, followed: FollowedLedger, topic: str, subscriptions: Sequence[Subscription]
-) -> Beginning:
+@dataclass(frozen=True)
+class Wanted:
+    """What a query is to serve."""
+
+    topic: str
+    subscriptions: Sequence[Subscription]
+    apart: Set[Lane] = frozenset()  # lanes that another query serves
+    only: Set[int] = frozenset()  # partitions; none: all of them
+    may_part: bool = False  # lanes that are far behind others are left to another query
+    scope: Callable[[str], str] = str  # from the topic's id to what partitions are claimed under
+
+
+def find_beginning(connection: KafkaConnection, followed: FollowedLedger, wanted: Wanted) -> Beginning:
     """Raises Misconfigured when the topic is missing, Unavailable when the ledger or Kafka cannot be read."""
+    topic, subscriptions = wanted.topic, wanted.subscriptions
     admin = connection.admin()
     state = topics.describe(admin, [topic]).get(topic)
     if state is None:
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
-    _obey_resets(connection, subscriptions, state.topic_id)
+    mover = _Mover(connection, state.topic_id, wanted.scope(state.topic_id))
+    if not wanted.only:  # otherwise the shared query does
+        _obey_resets(connection, subscriptions, mover)
     followed.read_to_end()
     part = followed.part(lambda lane: lane.topic_id == state.topic_id)
     known = part.ledger
     latest = topics.latest_offsets(admin, topic, state.partitions)  # after the ledger, so that it cannot be behind it
-    _pull_back(connection, known, topic, state.topic_id, subscriptions, latest)
+    partitions = sorted(wanted.only) or range(state.partitions)
+    _pull_back(mover, known, topic, subscriptions, {each: latest[each] for each in partitions})
     offsets = {}
-    for partition in range(state.partitions):
-        wanted = lowest_position(known, state.topic_id, partition, subscriptions)
-        if wanted < earliest[partition] and wanted > 0:
+    behind = set()
+    for partition in partitions:
+        served = [each for each in subscriptions if (each.uid, partition) not in wanted.apart]
+        if wanted.may_part:
+            late = far_behind(known, state.topic_id, partition, served, earliest[partition])
+            behind |= {(uid, partition) for uid in late}
+            served = [each for each in served if each.uid not in late]
+        first = lowest_position(known, state.topic_id, partition, served, latest[partition])
+        if first < earliest[partition] and first > 0:
             logger.error(
                 "lost: %s/%d offsets %d to %d were deleted by retention before they were delivered",
                 topic,
                 partition,
-                wanted,
+                first,
                 earliest[partition] - 1,
             )
-        offsets[partition] = min(max(wanted, earliest[partition]), latest[partition])
-    return Beginning(state.topic_id, offsets, part)
+        offsets[partition] = min(max(first, earliest[partition]), latest[partition])
+    return Beginning(state.topic_id, state.partitions, offsets, part, frozenset(behind))
 
 
-def lowest_position(known: Ledger, topic_id: str, partition: int, subscriptions: Sequence[Subscription]) -> int:
-    """The first offset that any subscription still needs; a lane without a record needs all there is."""
+def far_behind(
+    known: Ledger, topic_id: str, partition: int, subscriptions: Sequence[Subscription], earliest: int
+) -> set[str]:
+    """The uids of those who would make the others wait while all that they still need is read."""
+    entries = {each.uid: known.entry(LaneKey(each.uid, topic_id, partition)) for each in subscriptions}
+    positions = {uid: max(entry.record.position if entry else 0, earliest) for uid, entry in entries.items()}
+    furthest = max(positions.values(), default=0)
+    return {uid for uid, position in positions.items() if position < furthest - FAR_ROWS}
+
+
+def lowest_position(
+    known: Ledger, topic_id: str, partition: int, subscriptions: Sequence[Subscription], end: int
+) -> int:
+    """The first offset that any of them still needs; a lane without a record needs all there is."""
     entries = [known.entry(LaneKey(each.uid, topic_id, partition)) for each in subscriptions]
-    return min((entry.record.position if entry else 0) for entry in entries)
+    return min(((entry.record.position if entry else 0) for entry in entries), default=end)
 
 
-def _obey_resets(connection: KafkaConnection, subscriptions: Sequence[Subscription], topic_id: str) -> None:
-    """Somebody set a group's offsets: the lanes go there, under a generation that outranks the present one."""
+class _Mover:
+    """Moves lanes, under a generation that outranks the present one."""
+
+    def __init__(self, connection: KafkaConnection, topic_id: str, scope: str) -> None:
+        self.topic_id = topic_id
+        self._connection = connection
+        self._scope = scope
+
+    def move(self, subscription: Subscription, asked: Mapping[int, int]) -> None:
+        producer = self._connection.producer()
+        writer = ledger.LedgerWriter(producer)
+        query = claims.next_query_number(producer, self._scope)
+        for partition, offset in asked.items():
+            generation = claims.claim(producer, self._scope, partition, query)
+            writer.write(LaneKey(subscription.uid, self.topic_id, partition), generation, LaneRecord(offset))
+            writer.flush(f"the new position of {subscription.group}")
+            claims.close(producer, self._scope, partition, generation)
+
+
+def _obey_resets(connection: KafkaConnection, subscriptions: Sequence[Subscription], mover: _Mover) -> None:
+    """Somebody set a group's offsets: the lanes go there."""
     groups = Groups(connection)
     try:
         for subscription, asked in group_image.resets(groups, subscriptions):
@@ -73,19 +129,14 @@ def _obey_resets(connection: KafkaConnection, subscriptions: Sequence[Subscripti
                 logger.error("%s; its offsets are not taken for a reset", error.message)
                 continue
             logger.warning("group %s was reset from outside to %s: obeyed", subscription.group, asked)
-            _move_lanes(connection, subscription, topic_id, asked)
+            mover.move(subscription, asked)
             groups.commit(subscription.group, subscription.topic, asked, group_image.MARK)
     finally:
         groups.close()
 
 
 def _pull_back(
-    connection: KafkaConnection,
-    known: Ledger,
-    topic: str,
-    topic_id: str,
-    subscriptions: Sequence[Subscription],
-    latest: Mapping[int, int],
+    mover: _Mover, known: Ledger, topic: str, subscriptions: Sequence[Subscription], latest: Mapping[int, int]
 ) -> None:
     """Lanes that stand beyond the end of the log: it lost records, or somebody set them there.
 
@@ -94,7 +145,7 @@ def _pull_back(
     for subscription in subscriptions:
         beyond = {}
         for partition, end in latest.items():
-            entry = known.entry(LaneKey(subscription.uid, topic_id, partition))
+            entry = known.entry(LaneKey(subscription.uid, mover.topic_id, partition))
             if entry is not None and entry.record.position > end:
                 beyond[partition] = end
                 logger.error(
@@ -102,17 +153,4 @@ def _pull_back(
                     subscription.namespace, subscription.name, entry.record.position, topic, partition, end,
                 )  # fmt: skip
         if beyond:
-            _move_lanes(connection, subscription, topic_id, beyond)
-
-
-def _move_lanes(
-    connection: KafkaConnection, subscription: Subscription, topic_id: str, asked: Mapping[int, int]
-) -> None:
-    producer = connection.producer()
-    writer = ledger.LedgerWriter(producer)
-    query = claims.next_query_number(producer, topic_id)
-    for partition, offset in asked.items():
-        generation = claims.claim(producer, topic_id, partition, query)
-        writer.write(LaneKey(subscription.uid, topic_id, partition), generation, LaneRecord(offset))
-        writer.flush(f"the new position of {subscription.group}")
-        claims.close(producer, topic_id, partition, generation)
+            mover.move(subscription, beyond)

@@ -89,7 +89,7 @@ def _records(session: SparkSession, plan: QueryPlan, options: Mapping[str, str])
     return (
         session.readStream.format("kafka")
         .option("kafka.bootstrap.servers", plan.assignment.connection.bootstrap_servers)
-        .option("subscribe", topic)
+        .option("assign", json.dumps({topic: sorted(plan.starting_offsets)}))
         .option("startingOffsets", starts)
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "false")  # lost ranges are found and reported by ourselves

@@ -1,10 +1,11 @@
-"""The life of one topic's query: started, replaced beside itself, restarted after a failure, let go.
+"""The life of one query: started, replaced beside itself, restarted after a failure, let go.
 
     wanted ≠ running      start the next query ─ its tasks run ─ old workers let go ─ stop the old query
     query failed          start again, with backoff, from the ledger
     nobody wants it       workers let go ─ stop
 
-Owned by the dispatcher, which calls ``advance`` again and again from one thread.
+A topic has one for all its subscriptions, and one for each subscription whose lanes are parked. Owned by
+``topic.py``, which calls ``advance`` again and again from one thread.
 """
 
 import itertools
@@ -26,9 +27,9 @@ from penstock.kafka.connection import KafkaConnection, Producer
 from penstock.kafka.ledger import FollowedLedger
 from penstock.pipeline.session import slots
 from penstock.pipeline.settings import DispatcherSettings
-from penstock.pipeline.start import find_beginning
+from penstock.pipeline.start import Lane, Wanted, find_beginning
 from penstock.pipeline.stream import QueryPlan, start_query
-from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment
+from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment, scope_of
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -48,6 +49,7 @@ class Environment:
     ledger: FollowedLedger
     producer: Producer  # for claims and the ledger; a new one would cost every start a quarter of a second
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
+    first_query: int = 0  # the number of no query: all that this dispatcher draws are higher
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,19 @@ class Running:
     query: StreamingQuery
     assignment: Assignment
     subscriptions: tuple[Subscription, ...]
-    partitions: int
+    partitions: tuple[int, ...]
     checkpoint: Path
     since: float
 
 
 class TopicQuery:
-    def __init__(self, topic: str, environment: Environment) -> None:
+    def __init__(self, topic: str, environment: Environment, uid: str | None = None) -> None:
         self.topic = topic
+        self.uid = uid  # of the subscription whose parked lanes it serves; None: it serves all that are not parked
         self.wanted: tuple[Subscription, ...] = ()
+        self.apart: frozenset[Lane] = frozenset()  # lanes that other queries serve
+        self.only: frozenset[int] = frozenset()  # partitions; none: all of them
+        self.behind: frozenset[Lane] = frozenset()  # lanes that the last start has left to other queries
         self.report = QueryReport(topic=topic, state="starting")
         self.must_restart = False  # set when the start has to be found anew: a reset, more partitions
         self._environment = environment
@@ -79,7 +85,19 @@ class TopicQuery:
 
     @property
     def partitions(self) -> int:
-        return self._running.partitions if self._running else 0
+        return len(self._running.partitions) if self._running else 0
+
+    @property
+    def running_since(self) -> float | None:
+        return self._running.since if self._running else None
+
+    @property
+    def _label(self) -> str:
+        names = "".join(f" for {each.kind.lower()} {each.namespace}/{each.name} alone" for each in self.wanted[:1])
+        return self.topic + (names if self.uid else "")
+
+    def _scope(self, topic_id: str) -> str:
+        return scope_of(topic_id, self.uid) if self.uid else topic_id
 
     def advance(self, free_slots: int) -> None:
         """One step towards what is wanted. What goes wrong is in the report, and tried again."""
@@ -111,7 +129,7 @@ class TopicQuery:
         if running is None or running.query.isActive:
             return
         reason = failure_of(running.query)
-        logger.error("the query of %s ended: %s", self.topic, reason)
+        logger.error("the query of %s ended: %s", self._label, reason)
         self._end(running)
         self._running = None
         self._predecessor_until = time.time() + PREDECESSOR_SECONDS
@@ -119,8 +137,8 @@ class TopicQuery:
 
     def _start_or_replace(self, free_slots: int) -> None:
         old, began = self._running, time.monotonic()
-        if old is not None and old.partitions > free_slots:  # no room for two side by side: one after the other
-            free_slots += old.partitions
+        if old is not None and len(old.partitions) > free_slots:  # no room for two side by side: one after the other
+            free_slots += len(old.partitions)
             self.stop()
             old = None
         must_restart, self.must_restart = self.must_restart, False  # before: it may be set again meanwhile
@@ -147,10 +165,10 @@ class TopicQuery:
             self._end(old)
         uids = tuple(each.uid for each in new.subscriptions)
         mode = self._environment.settings.mode
-        self.report = QueryReport(self.topic, "running", "", uids, mode, new.since)
+        self.report = QueryReport(self.topic, "running", "", uids, mode=mode, since=new.since)
         logger.info(
             "the query of %s runs for %d subscriptions (%.1f s to start it, %.1f s to take over)",
-            self.topic,
+            self._label,
             len(uids),
             started - began,
             time.monotonic() - started,
@@ -159,7 +177,10 @@ class TopicQuery:
     def _start(self, free_slots: int) -> Running:
         environment, settings = self._environment, self._environment.settings
         wanted = self.wanted
-        beginning = find_beginning(environment.connection, environment.ledger, self.topic, wanted)
+        may_part = settings.mode == "live" and self.uid is None
+        asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope)
+        beginning = find_beginning(environment.connection, environment.ledger, asked)
+        self.behind = beginning.behind
         partitions = len(beginning.offsets)
         if settings.mode == "live" and partitions > free_slots:
             raise Misconfigured(
@@ -175,20 +196,25 @@ class TopicQuery:
                 settings.delivery_window,
                 settings.unfinished_rows,
                 settings.unfinished_megabytes * 1024 * 1024,
-                settings.reply_hops,
+                may_park=may_part and len(wanted) > 1,
+                reply_hops=settings.reply_hops,
             ),
-            partitions=partitions,
+            partitions=beginning.partitions,
+            scope=self._scope(beginning.topic_id),
+            apart=self.apart | beginning.behind,
             ledger=beginning.ledger.packed(),
             query=claims.next_query_number(environment.producer, beginning.topic_id),
+            first_query=environment.first_query,
             replaces=self._running is not None and settings.mode == "live",
             predecessor_until=self._predecessor_until,
             ends_with_input=settings.mode == "batch",
         )
-        checkpoint = Path(settings.data_dir, "scratch", f"{self.topic}-{next(self._count)}").absolute()
+        name = f"{self.topic}-{self.uid or 'all'}-{next(self._count)}"
+        checkpoint = Path(settings.data_dir, "scratch", name).absolute()
         shutil.rmtree(checkpoint, ignore_errors=True)
         query = start_query(environment.session, settings, QueryPlan(assignment, beginning.offsets, str(checkpoint)))
         self._predecessor_until = None
-        return Running(query, assignment, wanted, partitions, checkpoint, time.time())
+        return Running(query, assignment, wanted, tuple(beginning.offsets), checkpoint, time.time())
 
     def _next_number(self) -> int:
         running = self._running
@@ -200,11 +226,11 @@ class TopicQuery:
         """Until all tasks of the new query are ready, or it has failed: the old one serves, and nobody waits."""
         if self._environment.settings.mode == "batch":
             return  # its tasks come and go
-        topic_id, query = new.assignment.topic_id, new.assignment.query
+        scope, query = new.assignment.scope, new.assignment.query
         watch = claims.Watch(self._environment.connection)
         deadline = time.monotonic() + RUNNING_SECONDS
         try:
-            while not watch.is_up(topic_id, new.partitions, query):
+            while not watch.is_up(scope, len(new.partitions), query):
                 if time.monotonic() > deadline or not new.query.isActive:
                     return
                 watch.poll(0.05)
@@ -219,7 +245,7 @@ class TopicQuery:
         try:
             watch.read_to_end(10.0)
             first_of_new = new.assignment.query << claims.QUERY_SHIFT
-            holders = [watch.holder(new.assignment.topic_id, each) for each in range(old.partitions)]
+            holders = [watch.holder(new.assignment.scope, each) for each in old.partitions]
             has_taken_over = any(holder >= first_of_new for holder in holders)
         except PenstockError:
             has_taken_over = True  # nobody knows: a start from the ledger is always right
@@ -235,20 +261,20 @@ class TopicQuery:
 
     def _let_go(self, old: Running, release_number: int) -> None:
         """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
-        producer, topic_id = self._environment.producer, old.assignment.topic_id
+        producer, scope = self._environment.producer, old.assignment.scope
         watch = claims.Watch(self._environment.connection)
         try:
-            for partition in range(old.partitions):
-                claims.release(producer, topic_id, partition, release_number)
+            for partition in old.partitions:
+                claims.release(producer, scope, partition, release_number)
             watch.read_to_end(10.0)
             deadline = time.monotonic() + LET_GO_SECONDS
             below = release_number << claims.QUERY_SHIFT
             while time.monotonic() < deadline and any(
-                watch.has_unclosed(topic_id, partition, below) for partition in range(old.partitions)
+                watch.has_unclosed(scope, partition, below) for partition in old.partitions
             ):
                 watch.poll(0.02)
         except (PenstockError, TimeoutError) as error:
-            logger.warning("workers of %s were not asked to let go: %s", self.topic, first_line(error))
+            logger.warning("workers of %s were not asked to let go: %s", self._label, first_line(error))
         finally:
             watch.close()
 
@@ -256,7 +282,7 @@ class TopicQuery:
         try:
             running.query.stop()
         except Exception as error:  # a timeout of the stop; the workers are fenced whatever it says
-            logger.warning("stopping the query of %s: %s", self.topic, first_line(error))
+            logger.warning("stopping the query of %s: %s", self._label, first_line(error))
         shutil.rmtree(running.checkpoint, ignore_errors=True)
 
     def _failed(self, reason: str, state: str = "failed") -> None:
@@ -264,7 +290,7 @@ class TopicQuery:
         self._failures += 1
         self._not_before = time.monotonic() + wait
         if self.report.reason != reason:
-            logger.error("the query of %s cannot run: %s; next try in %g s", self.topic, reason, wait)
+            logger.error("the query of %s cannot run: %s; next try in %g s", self._label, reason, wait)
         self.report = replace_report(self.report, state, reason)
 
 

@@ -25,7 +25,7 @@ from penstock.delivery.row import Row
 from penstock.errors import Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ledger import LaneKey, LaneRecord
+from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
 from penstock.pipeline.filter_errors import FilterErrors
@@ -51,8 +51,11 @@ class Assignment:
     subscriptions_json: bytes
     limits: Limits
     partitions: int  # of the topic
+    scope: str  # under which partitions are claimed: the topic's id, or one of a query that serves parked lanes
+    apart: frozenset[tuple[str, int]]  # lanes, by uid and partition, that another query serves
     ledger: bytes  # what the dispatcher has read of the ledger, packed: the workers need not read all of it
     query: int  # its number, from claims.next_query_number
+    first_query: int  # the first number that this dispatcher drew
     replaces: bool = False  # another query, which serves until all tasks of this one are ready
     predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
     ends_with_input: bool = False  # batch mode: all must be finished before the task ends
@@ -78,7 +81,7 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
 def _say_up(assignment: Assignment) -> None:
     context = TaskContext.get()
     producer = assignment.connection.lasting_producer()  # its threads end with it: an idle partition keeps none
-    claims.say_up(producer, assignment.topic_id, context.partitionId() if context else 0, assignment.query)
+    claims.say_up(producer, assignment.scope, context.partitionId() if context else 0, assignment.query)
 
 
 class Holding:
@@ -119,7 +122,7 @@ class Holding:
             if source.is_over:
                 return
             raise RuntimeError("another dispatcher has taken the partition; is there a second one on this Kafka?")
-        if self._deliveries.unfinished_rows:
+        if not self._deliveries.is_finished:
             # The next batch would begin behind what is unfinished; only a new query goes back to it.
             raise RuntimeError("unfinished at the end of the batch: to be started again from the ledger")
 
@@ -136,7 +139,7 @@ class Holding:
         self._notice_loss()
 
     def _notice_loss(self) -> None:
-        if self._watch.holder(self._assignment.topic_id, self._partition) != self._generation:
+        if self._watch.holder(self._assignment.scope, self._partition) != self._generation:
             self._is_lost = True
             self._deliveries.let_go(LET_GO_SECONDS)
 
@@ -146,7 +149,7 @@ class Holding:
         self._records.write_moved(self._deliveries.seen_offset)
         try:
             self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
-            claims.close(self._producer, self._assignment.topic_id, self._partition, self._generation)
+            claims.close(self._producer, self._assignment.scope, self._partition, self._generation)
         except Unavailable as error:
             logger.warning("%s; a successor repeats what was in flight", error.message)
         finally:
@@ -157,33 +160,58 @@ class Holding:
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
 
     def _take_over(self) -> int:
-        topic_id, partition = self._assignment.topic_id, self._partition
+        scope, partition = self._assignment.scope, self._partition
         self._watch.read_to_end(READ_SECONDS)
-        generation = claims.claim(self._producer, topic_id, partition, self._assignment.query)
+        generation = claims.claim(self._producer, scope, partition, self._assignment.query)
         latest = time.time() + PREDECESSOR_SECONDS
         if self._assignment.predecessor_until is not None:
             latest = min(latest, self._assignment.predecessor_until)
         self._watch.read_to_end(READ_SECONDS)
-        while self._watch.has_unclosed(topic_id, partition, generation) and time.time() < latest:
+        while self._has_predecessor(generation) and time.time() < latest:
             self._watch.poll(0.02)
         self._watch.read_to_end(READ_SECONDS)
         return generation
+
+    def _has_predecessor(self, generation: int) -> bool:
+        """Somebody before us under the same scope; or of a dispatcher before ours, under whatever scope."""
+        assignment, partition = self._assignment, self._partition
+        if self._watch.has_unclosed(assignment.scope, partition, generation):
+            return True
+        if assignment.predecessor_until is None:
+            return False
+        before = assignment.first_query << claims.QUERY_SHIFT
+        scopes = {
+            assignment.topic_id,
+            *(scope_of(assignment.topic_id, each.uid) for each in assignment.subscriptions()),
+        }
+        return any(self._watch.has_unclosed(scope, partition, before) for scope in scopes)
 
     def _lanes(self, keys: list[LaneKey]) -> list[Lane]:
         lanes, window = [], self._assignment.limits.window
         for key, subscription in zip(keys, self._assignment.subscriptions(), strict=True):
             entry = self._watch.ledger.entry(key)
             record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
-            progress = Progress(record.position, record.beyond)
-            lanes.append(
-                Lane(
-                    subscription,
-                    progress,
-                    share(subscription.delivery, window, self._assignment.partitions),
-                    dict(record.attempts),
-                )
-            )
+            limits = share(subscription.delivery, window, self._assignment.partitions)
+            lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
+            lane.is_parked = self._is_apart(key, entry)
+            lanes.append(lane)
         return lanes
+
+    def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
+        """Whether another query serves this lane, or is about to: nothing is delivered to it from here."""
+        assignment = self._assignment
+        if assignment.scope != assignment.topic_id:
+            return False  # we are that query
+        if (key.subscription_uid, key.partition) in assignment.apart:
+            return True
+        return entry is not None and (
+            entry.record.is_parked or entry.generation >> claims.QUERY_SHIFT > assignment.query
+        )
+
+
+def scope_of(topic_id: str, uid: str) -> str:
+    """Under which the query of a subscription's parked lanes claims partitions."""
+    return f"{topic_id}@{uid}"
 
 
 def share(delivery: Delivery, window: int, partitions: int) -> LaneLimits:

@@ -1,0 +1,161 @@
+"""All queries of one topic: the shared one, and those of subscriptions whose lanes are parked.
+
+    a lane holds up the others ─▶ its worker parks it (ledger) ─▶ a query of its own goes on with it
+    a lane is far behind at a start ─▶ the same, without holding up anybody first
+    a query of its own has caught up ─▶ it lets go ─▶ the shared query is replaced, with the lane in it
+
+So one slow subscriber is its own problem: the others neither wait for it nor read again what it still needs. Owned by
+the dispatcher, which calls ``advance`` again and again from one thread.
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from penstock.contract.model import QueryReport, Subscription
+from penstock.kafka.ledger import LaneKey
+from penstock.pipeline.start import Lane
+from penstock.pipeline.topic_query import Environment, TopicQuery
+
+logger = logging.getLogger("penstock.dispatcher")
+
+NEAR_ROWS = 1_000  # behind the shared query, and a parked lane may come back
+SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as long each time it had to go again,
+LONGEST_STAY_SECONDS = 300.0
+ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
+
+
+class Topic:
+    def __init__(self, name: str, environment: Environment) -> None:
+        self.name = name
+        self.wanted: tuple[Subscription, ...] = ()
+        self._environment = environment
+        self._shared = TopicQuery(name, environment)
+        self._private: dict[str, TopicQuery] = {}  # by uid
+        self._apart: dict[str, set[int]] = {}  # uid: its partitions that are not for the shared query; in turn
+        self._stays: dict[str, float] = {}  # uid: how long at least, the next time
+        self._topic_id: str | None = None
+
+    # ── what others ask ───────────────────────────────────────────────────────────────────────────
+
+    @property
+    def topic_id(self) -> str | None:
+        return self._shared.topic_id
+
+    @property
+    def partitions(self) -> int:
+        return self._shared.partitions
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run."""
+        return self._shared.partitions + sum(query.partitions for query in self._private.values())
+
+    @property
+    def report(self) -> QueryReport:
+        return msgspec.structs.replace(self._shared.report, apart=tuple(sorted(self._private)))
+
+    def restart(self) -> None:
+        """Partitions were added, or the topic was made anew: everything is found out again."""
+        self._shared.must_restart = True
+        for uid in list(self._apart):
+            self._take_back(uid)
+
+    def reset(self, uid: str) -> None:
+        """Somebody has set the offsets of this subscription's group."""
+        self._take_back(uid)
+        self._shared.must_restart = True
+
+    # ── one round ─────────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, free_slots: int) -> None:
+        for uid in self._apart.keys() - {each.uid for each in self.wanted}:
+            self._take_back(uid)
+        if self._shared.topic_id is not None:
+            self._set_apart(self._parked())
+            self._bring_back()
+        self._shared.wanted = self.wanted
+        self._shared.apart = frozenset((uid, each) for uid, partitions in self._apart.items() for each in partitions)
+        before = self.slots
+        self._shared.advance(free_slots)
+        self._set_apart(self._shared.behind)
+        self._shared.behind = frozenset()
+        if self._shared.topic_id is not None:
+            self._advance_private(free_slots + before - self.slots)
+
+    def stop(self) -> None:
+        for uid in list(self._private):
+            self._private.pop(uid).stop()
+        self._shared.stop()
+
+    def _parked(self) -> list[Lane]:
+        uids = {each.uid for each in self.wanted}
+        parked = self._environment.ledger.parked(str(self._shared.topic_id))
+        return [(lane.subscription_uid, lane.partition) for lane in parked if lane.subscription_uid in uids]
+
+    def _set_apart(self, lanes: Iterable[Lane]) -> None:
+        for uid, partition in lanes:
+            partitions = self._apart.setdefault(uid, set())
+            if partition not in partitions:
+                partitions.add(partition)
+                if uid in self._private:
+                    self._private[uid].must_restart = True
+
+    def _bring_back(self) -> None:
+        """Those that have caught up; all at once, so that the shared query is replaced once."""
+        for uid, query in list(self._private.items()):
+            since = query.running_since
+            stay = self._stays.get(uid, SHORTEST_STAY_SECONDS)
+            if since is None or time.time() - since < stay or not self._has_caught_up(uid):
+                continue
+            logger.info("%s has caught up and shares the query of its topic again", self._name_of(uid))
+            self._take_back(uid)
+            self._stays[uid] = min(2 * stay, LONGEST_STAY_SECONDS)
+            self._shared.must_restart = True
+
+    def _has_caught_up(self, uid: str) -> bool:
+        topic_id, ledger = str(self._shared.topic_id), self._environment.ledger
+        for partition in self._apart[uid]:
+            entry = ledger.entry(LaneKey(uid, topic_id, partition))
+            if entry is None or entry.record.position < ledger.floor(topic_id, partition) - NEAR_ROWS:
+                return False
+        return True
+
+    def _take_back(self, uid: str) -> None:
+        """Its query finishes what is in flight and writes the ledger; the shared one is to go on from there."""
+        query = self._private.pop(uid, None)
+        self._apart.pop(uid, None)
+        if query is not None:
+            query.stop()
+
+    def _advance_private(self, free_slots: int) -> None:
+        subscriptions = {each.uid: each for each in self.wanted}
+        self._rotate()
+        for uid, partitions in list(self._apart.items()):
+            if uid not in self._private:
+                if len(self._private) >= self._environment.settings.private_queries:
+                    continue
+                logger.info("%s gets a query of its own, partitions %s", self._name_of(uid), sorted(partitions))
+                self._private[uid] = TopicQuery(self.name, self._environment, uid)
+            query = self._private[uid]
+            query.wanted, query.only = (subscriptions[uid],), frozenset(partitions)
+            before = query.partitions
+            query.advance(free_slots)
+            free_slots += before - query.partitions
+
+    def _rotate(self) -> None:
+        """When more are parked than may have queries, each has one for a while."""
+        if len(self._apart) <= len(self._private):
+            return
+        for uid, query in list(self._private.items()):
+            if query.running_since is not None and time.time() - query.running_since > ROTATE_SECONDS:
+                query.stop()
+                del self._private[uid]
+                self._apart[uid] = self._apart.pop(uid)  # behind those who wait
+                return
+
+    def _name_of(self, uid: str) -> str:
+        names = (f"{each.kind.lower()} {each.namespace}/{each.name}" for each in self.wanted if each.uid == uid)
+        return next(names, uid)

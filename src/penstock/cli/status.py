@@ -56,3 +56,7 @@ def _show(system: dict[str, Any], brokers: list[Any], triggers: list[Any]) -> No
         show("\n" + coloured("queries that do not run", "bold"))
         heads = [Column("TOPIC"), Column("STATE"), Column("REASON", 60, shorten=True)]
         show_table(heads, [[q["topic"], q["state"], q["reason"]] for q in troubled])
+    apart = [(query["topic"], name) for query in system["queries"] for name in query["apart"]]
+    if apart:
+        show("\n" + coloured("slow subscribers, each in a query of its own", "bold"))
+        show_table([Column("TRIGGER"), Column("TOPIC")], [[name, topic] for topic, name in apart])

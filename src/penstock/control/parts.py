@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.control.kinds import TRIGGER, name_of, namespace_of, uid_of
 from penstock.control.lag import LagReader, Lags
 from penstock.control.world import World
 from penstock.errors import PenstockError
@@ -45,6 +46,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
         kafka = Part("kafka", "not answering", error.message, servers)
     receiver = world.receiver.ready()
     dispatcher = world.reports.dispatcher()
+    names = {uid_of(each): f"{namespace_of(each)}/{name_of(each)}" for each in world.store.list(TRIGGER.name)}
     queries = tuple(
         {
             "topic": q.topic,
@@ -52,6 +54,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
             "reason": q.reason,
             "mode": q.mode,
             "subscriptions": len(q.subscriptions),
+            "apart": [names.get(uid, uid) for uid in q.apart],
         }
         for q in world.reports.queries()
     )

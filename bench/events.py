@@ -33,12 +33,14 @@ def make_id(run: int, number: int, sent_ns: int) -> bytes:
     return b"%b%09d.%019d" % (run_marker(run), number, sent_ns)
 
 
-def read_id(data: bytes, marker: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """Number and time of sending of the first event of the run between start and end, if there is one."""
+def read_ids(data: bytes, marker: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """Number and time of sending of every event of the run between start and end."""
+    found = []
     at = data.find(marker, start, end)
-    if at < 0:
-        return None
-    return int(data[at + NUMBER_AT : at + NUMBER_AT + 9]), int(data[at + SENT_AT : at + ID_LENGTH])
+    while at >= 0:
+        found.append((int(data[at + NUMBER_AT : at + NUMBER_AT + 9]), int(data[at + SENT_AT : at + ID_LENGTH])))
+        at = data.find(marker, at + ID_LENGTH, end)
+    return found
 
 
 def request_around_id(path: str, host: str, type_: str = TYPE) -> tuple[bytes, bytes]:

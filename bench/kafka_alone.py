@@ -19,7 +19,7 @@ from typing import Any, Literal
 import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.events import DATA, make_id, read_id, record_headers, run_marker
+from bench.events import DATA, make_id, read_ids, record_headers, run_marker
 from bench.latency import Latency, summarize
 from bench.pacing import NANOSECONDS
 from penstock.kafka.connection import KafkaConnection
@@ -166,9 +166,8 @@ class Consuming:
             return False
         now_ns = time.monotonic_ns()
         event_id: bytes = message.headers()[0][1]
-        stamp = read_id(event_id, self.marker, 0, len(event_id))
-        if stamp is not None:
-            self.latencies.append(now_ns - stamp[1])
+        for _, sent_ns in read_ids(event_id, self.marker, 0, len(event_id)):
+            self.latencies.append(now_ns - sent_ns)
             self.last_arrival_ns = now_ns
         return True
 

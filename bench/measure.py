@@ -62,6 +62,7 @@ class Bench:
     last_run: int = 0
     triggers_applied: int = 0
     plain_topic: str = ""
+    backlogs: dict[int, int] = field(default_factory=dict)  # how many events a run has put into Kafka
 
     def next_run(self) -> int:
         self.last_run += 1

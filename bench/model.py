@@ -64,6 +64,16 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
     memory: dict[str, Memory]
 
 
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
+    """A backlog that one trigger got from its first event to its last."""
+
+    variant: str
+    events: int
+    duplicates: int
+    seconds: float  # from the first arrival to the last
+    events_per_second: float
+
+
 class Ratio(msgspec.Struct, frozen=True):
     """A figure of Penstock over the same figure of a baseline in the same run."""
 
@@ -98,6 +108,7 @@ class Results(msgspec.Struct, kw_only=True):
     idle: list[Idle] = []
     runs: list[Run] = []
     change_seconds: list[float] = []  # until a change among 1,000 triggers was in force
+    drains: list[Drain] = []
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0
@@ -115,3 +126,8 @@ class Results(msgspec.Struct, kw_only=True):
             return None
         seconds = sum(r.deliveries / r.deliveries_per_second for r in runs)
         return sum(r.deliveries / max(r.triggers, 1) for r in runs) / seconds
+
+    def drain_rate(self, variant: str) -> float | None:
+        """Events per second; of several turns, all their events over all their time."""
+        turns = [each for each in self.drains if each.variant == variant]
+        return sum(each.events for each in turns) / sum(each.seconds for each in turns) if turns else None

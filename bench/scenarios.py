@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from bench.backlog import backlog, ordered
 from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
 from bench.filters import cesql_100, exact_1000, ten_terms
@@ -106,6 +107,8 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "one": one,
     "ten": ten,
     "idle-after": idle_after,
+    "backlog": backlog,
+    "ordered": ordered,
     "ten-terms": ten_terms,
     "cesql-100": cesql_100,
     "exact-1000": exact_1000,

@@ -15,7 +15,7 @@ from array import array
 import msgspec
 import uvloop
 
-from bench.events import read_id, run_marker
+from bench.events import read_ids, run_marker
 from bench.framing import Malformed, message_end
 from bench.latency import Latency, summarize
 
@@ -85,16 +85,17 @@ class Recorder:
         self.cpu_at_reset = _cpu_seconds()
 
     def take(self, data: bytes, start: int, end: int, now_ns: int) -> None:
-        """One request, which lies between start and end."""
-        stamp = read_id(data, self.marker, start, end)
-        if stamp is None:
+        """One request, which lies between start and end, with one event or a batch of them."""
+        stamps = read_ids(data, self.marker, start, end)
+        if not stamps:
             self.strays += 1
             return
         path = data[start + 5 : data.find(b" ", start + 5)]
         lane = self.lanes.get(path)
         if lane is None:
             lane = self.lanes[path] = Lane()
-        lane.record(stamp[0], stamp[1], now_ns)
+        for number, sent_ns in stamps:
+            lane.record(number, sent_ns, now_ns)
 
     def count(self) -> int:
         """Distinct events, summed over the lanes: what a waiting scenario looks at."""

@@ -45,6 +45,8 @@ def targets(results: Results) -> list[Target]:
         _at_least("1,000 exact filters, events/s over one trigger", 0.5, _share(results, EXACT_1000)),
         _at_least("100 CESQL filters, events/s over one trigger", 0.33, _share(results, CESQL_100)),
         _at_most("change among 1,000 triggers in force, s", 3, max(results.change_seconds, default=None)),
+        _at_least("ordered, events/s of a partition", 2000, _rounded(results.drain_rate("ordered, one partition"))),
+        _at_least("batches of 100, deliveries/s over one by one", 5, _batched(results)),
     ]
 
 
@@ -108,6 +110,15 @@ def _ratio(what: str, penstock: float, baseline: float) -> Ratio:
 def _share(results: Results, scenario: str) -> float | None:
     filtered, plain = results.events_per_second(scenario), results.events_per_second(without(scenario))
     return round(filtered / plain, 2) if filtered and plain else None
+
+
+def _batched(results: Results) -> float | None:
+    batched, single = results.drain_rate("batches of 100"), results.drain_rate("unordered")
+    return round(batched / single, 2) if batched and single else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
 
 
 def _per_receiver(run: Run) -> float:

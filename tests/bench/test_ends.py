@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from bench.children import ChildFailed, Sink, run_load
-from bench.events import make_id, read_id, request_around_id, run_marker
+from bench.events import make_id, read_ids, request_around_id, run_marker
 from bench.framing import INCOMPLETE, Malformed, message_end
 from bench.load import LoadPlan
 from bench.sink import ANSWER, Recorder, SinkProtocol
@@ -42,9 +42,9 @@ def request(number: int, path: str = "/t/0") -> bytes:
 
 
 def test_the_id_carries_run_number_and_time() -> None:
-    data = b"ce-id: " + make_id(7, 123, 456_789) + b"\r\n"
-    assert read_id(data, run_marker(7), 0, len(data)) == (123, 456_789)
-    assert read_id(data, run_marker(8), 0, len(data)) is None
+    data = b'[{"id":"' + make_id(7, 123, 456_789) + b'"},{"id":"' + make_id(7, 124, 456_790) + b'"}]'
+    assert read_ids(data, run_marker(7), 0, len(data)) == [(123, 456_789), (124, 456_790)]
+    assert read_ids(data, run_marker(8), 0, len(data)) == []
 
 
 @pytest.mark.parametrize("cut", [1, 20, 150, 400, -1])

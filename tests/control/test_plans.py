@@ -1,5 +1,6 @@
 """What brokers and triggers come to, given the others: values in, values out."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -151,8 +152,10 @@ def test_dead_letters_never_come_back_to_their_own_broker() -> None:
 
 def test_the_dispatchers_refusal_is_the_triggers_reason() -> None:
     plan = triggers.plan(stored(trigger()), among(ready_broker()))
-    assert triggers.subscription_ready(plan, None).status == "True"
-    refused = triggers.subscription_ready(plan, QueryReport(topic="t", state="refused", reason="not enough slots"))
+    now = datetime.now(UTC)
+    assert triggers.subscription_ready(plan, None, now).status == "True"
+    report = QueryReport(topic="t", state="refused", reason="not enough slots")
+    refused = triggers.subscription_ready(plan, report, now)
     assert (refused.status, refused.message) == ("False", "not enough slots")
 
 

@@ -161,3 +161,23 @@ def test_a_rate_is_kept_over_time() -> None:
         assert lane.wakes_at > now
         now = lane.wakes_at
     assert 198 <= begun <= 206
+
+
+def test_who_has_too_much_to_do_gets_less_at_once() -> None:
+    """Kept promise: a subscriber that answers 429 or 503 is given time, and its full share when it is well again."""
+    lane = make("unordered", window=8)
+    for offset in range(40):
+        lane.add(row(offset), 0.0)
+    lane.slow_down()
+    lane.slow_down()
+    begun = []
+    while (attempt := lane.next(0.0)) is not None:
+        begun.append(attempt)
+    assert len(begun) == 2
+    for attempt in begun:
+        lane.speed_up()
+        lane.finish(attempt)
+    begun = []
+    while (attempt := lane.next(0.0)) is not None:
+        begun.append(attempt)
+    assert len(begun) == 4

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli import options
+from penstock.cli import complete, options
 from penstock.cli.output import Column, coloured, say, show, show_json, table, width
 
 if TYPE_CHECKING:
@@ -16,11 +16,6 @@ trigger = typer.Typer(
 )
 
 COLUMNS = (Column("ID"), Column("MATCHED"), Column("BECAUSE", shorten=True))
-
-
-@trigger.callback()
-def _group() -> None:
-    """Keeps `test` a command of its own while it is the only one."""
 
 
 @trigger.command("test")
@@ -68,6 +63,43 @@ def try_filter(
         show(line)
     if len(found) > 1:
         say(f"{sum(matched for _, matched, _ in found)} of {len(found)} match")
+
+
+@trigger.command()
+def reset(
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete.names)],
+    to: Annotated[
+        str, typer.Option(help="earliest, latest, a time, or offsets such as 0=1200,1=900.", metavar="WHERE")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would mean.")] = False,
+    namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    output: options.PlainOutput = "table",
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """Moves a trigger: what lies behind the new position comes again, what lies before it is passed over.
+
+    \b
+    penstock trigger reset audit --to earliest --dry-run
+    penstock trigger reset audit --to 2026-11-15T18:00:00Z
+    penstock trigger reset audit --to 0=1200,1=900
+
+    In force within seconds, also while it is paused.
+    """
+    from penstock.cli.client import Client
+
+    options.checked(output, "table", "json")
+    path = f"/api/penstock/triggers/{namespace}/{name}/reset"
+    rows = Client(server).post(path, {"to": to, "dryRun": dry_run})["partitions"]
+    if output == "json":
+        for row in rows:
+            show_json(row, line=True)
+        return
+    heads = (Column("PARTITION"), Column("FROM"), Column("TO"), Column("EVENTS"))
+    for line in table(heads, [[str(row[each.heading.lower()]) for each in heads] for row in rows], width()):
+        show(line)
+    events = sum(row["events"] for row in rows)
+    what = f"{events:,} events come again" if events >= 0 else f"{-events:,} events are passed over"
+    say(f"{what}{' if you leave out --dry-run' if dry_run else ''}")
 
 
 def _trigger(filename: str) -> dict[str, Any]:

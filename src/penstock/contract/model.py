@@ -59,7 +59,12 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     filters: tuple[dict[str, Any], ...] = ()  # as Knative writes them; see filter/
     delivery: Delivery = Delivery()
     order: Order = "unordered"
+    paused: str = ""  # why nothing is delivered; empty: it is
+    paused_until: float = 0.0  # seconds since the epoch; 0: until somebody resumes it
     reply_topic: str = ""  # where events go that the subscriber sends back; none: they are dropped
+
+    def is_paused(self, now: float) -> bool:
+        return bool(self.paused) and (not self.paused_until or now < self.paused_until)
 
 
 class Agreement(msgspec.Struct, frozen=True, omit_defaults=True):

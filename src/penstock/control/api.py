@@ -4,6 +4,7 @@
     POST   /apis/eventing.knative.dev/v1/namespaces/NS/brokers             create or change
     GET, PUT, DELETE  …/brokers/NAME
     GET    /api/penstock/status, /api/penstock/lag/NS/TRIGGER, /api/penstock/settings
+    POST   /api/penstock/triggers/NS/NAME/reset                            {"to": "earliest", "dryRun": true}
     GET    /api/penstock/deadletters[?namespace=…&trigger=…&ids=…&type=…&code=…&redriven=1&event=1]
     POST   /api/penstock/deadletters/redrive                               the same as a JSON object
     GET    /healthz, /readyz, /metrics, /
@@ -23,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import dead_letters, metrics, page, parts
+from penstock.control import dead_letters, metrics, page, parts, positions
 from penstock.control.controller import Controller
 from penstock.control.kinds import KINDS, Kind, nearest
 from penstock.control.settings import ControllerSettings
@@ -69,6 +70,7 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         Route("/api/penstock/status", _status(controller)),
         Route("/api/penstock/settings", _settings(flags)),
         Route("/api/penstock/lag/{namespace}/{name}", _lag(controller)),
+        Route("/api/penstock/triggers/{namespace}/{name}/reset", _reset(controller), methods=["POST"]),
         Route("/api/penstock/deadletters", _dead_letters(controller)),
         Route("/api/penstock/deadletters/redrive", _redrive(controller), methods=["POST"]),
     ]
@@ -211,6 +213,22 @@ def _lag(controller: Controller) -> Handler:
         return JSONResponse({"lag": total, "partitions": rows})
 
     return lag
+
+
+def _reset(controller: Controller) -> Handler:
+    async def reset(request: Request) -> Response:
+        asked = await _body(request)
+        to = asked.get("to") if isinstance(asked, dict) else None
+        if not isinstance(to, str):
+            raise Rejected('the body must be an object such as {"to": "earliest"}')
+        where = request.path_params["namespace"], request.path_params["name"]
+        dry_run = bool(asked.get("dryRun"))
+        moves = await run_in_threadpool(
+            positions.reset, controller.world, controller.lag, *where, to, dry_run=dry_run
+        )
+        return JSONResponse({"partitions": moves})
+
+    return reset
 
 
 def _dead_letters(controller: Controller) -> Handler:

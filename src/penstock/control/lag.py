@@ -43,7 +43,7 @@ class LagReader:
     def read(self) -> Lags:
         """Raises Unavailable when Kafka does not answer."""
         with self._lock:
-            wanted = [(each, topic) for each in self._world.store.list(TRIGGER.name) if (topic := self._topic(each))]
+            wanted = [(each, topic) for each in self._world.store.list(TRIGGER.name) if (topic := self.topic(each))]
             is_old = time.monotonic() - self._asked_at > FRESH_SECONDS
             if is_old or {key_of(each) for each, _ in wanted} != set(self._last):
                 self._last = self._ask(wanted)
@@ -59,7 +59,8 @@ class LagReader:
             for each, topic in wanted
         }
 
-    def _topic(self, trigger: Resource) -> Topic | None:
+    def topic(self, trigger: Resource) -> Topic | None:
+        """The topic that the trigger reads, once it has a start there."""
         broker = self._world.store.get(BROKER.name, namespace_of(trigger), str(spec_of(trigger)["broker"]))
         topic = triggers.topic_of(broker) if broker is not None else None
         return topic if topic is not None and triggers.decided_start(trigger, topic) is not None else None

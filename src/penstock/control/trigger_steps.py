@@ -32,9 +32,11 @@ def reconcile(world: World, trigger: Resource) -> bool:
     else:
         world.contract.remove(key_of(trigger))
     report = world.reports.query(plan.topic.name) if plan.topic else None
-    subscribed = triggers.subscription_ready(plan, report)
-    world.store.write_status(trigger, triggers.status(trigger, plan, start, subscribed, world.clock()))
-    return all(each.status == "True" for each in (*plan.conditions, subscribed))
+    now = world.clock()
+    subscribed = triggers.subscription_ready(plan, report, now)
+    world.store.write_status(trigger, triggers.status(trigger, plan, start, subscribed, now))
+    ends_by_itself = plan.subscription is not None and plan.subscription.paused_until > now.timestamp()
+    return not ends_by_itself and all(each.status == "True" for each in (*plan.conditions, subscribed))
 
 
 def _choose_start(world: World, trigger: Resource, topic: Topic) -> Start:

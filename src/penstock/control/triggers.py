@@ -11,13 +11,13 @@ The order in which ``trigger_steps.py`` makes it true matters, since it may be k
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from penstock.contract.model import Agreement, Order, QueryReport, Subscription
-from penstock.control import deliveries, names
+from penstock.control import deliveries, names, times
 from penstock.control.addresses import Lookup, Resolved, resolve
-from penstock.control.conditions import Condition, false, merged, true, unknown
+from penstock.control.conditions import Condition, false, merged, timestamp, true, unknown
 from penstock.control.kinds import (
     BROKER,
     Resource,
@@ -95,6 +95,8 @@ def plan(trigger: Resource, lookup: Lookup) -> TriggerPlan:
             filters=filters_of(spec),
             delivery=deliveries.as_contract(delivery, sink.url if sink else None, annotations_of(trigger)),
             order=_order(trigger),
+            paused=_paused(trigger),
+            paused_until=times.epoch_of(annotations_of(trigger).get(names.PAUSED_UNTIL)),
             reply_topic=topic.name,
         )
     return TriggerPlan(conditions, topic, subscriber.url, sink.url if sink else None, subscription)
@@ -104,6 +106,12 @@ def _order(trigger: Resource) -> Order:
     """Validated when it was applied; what a foreign store may hold besides means what Knative takes it for."""
     orders: dict[str | None, Order] = {"ordered": "ordered", "key": "key"}
     return orders.get(annotations_of(trigger).get(names.DELIVERY_ORDER), "unordered")
+
+
+def _paused(trigger: Resource) -> str:
+    """Why it is paused, if it is; an end alone says that it is."""
+    notes = annotations_of(trigger)
+    return notes.get(names.PAUSED) or ("paused" if names.PAUSED_UNTIL in notes or names.PAUSED in notes else "")
 
 
 def filters_of(spec: dict[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -201,10 +209,14 @@ def starts_at_earliest(trigger: Resource, broker: Resource) -> bool:
     return str(broker["metadata"]["creationTimestamp"]) > str(trigger["metadata"]["creationTimestamp"])
 
 
-def subscription_ready(plan: TriggerPlan, report: QueryReport | None) -> Condition:
+def subscription_ready(plan: TriggerPlan, report: QueryReport | None, now: datetime) -> Condition:
     """SubscriptionReady once start and contract are durable, unless the dispatcher says that it cannot serve it."""
     if plan.subscription is None:
         return unknown("SubscriptionReady", "NotSubscribed", "waits for the broker, the subscriber or the sink")
+    if plan.subscription.is_paused(now.timestamp()):
+        until = plan.subscription.paused_until
+        end = f"until {timestamp(datetime.fromtimestamp(until, UTC))}" if until else "until it is resumed"
+        return true("SubscriptionReady", "Paused", f"{plan.subscription.paused}; nothing is delivered {end}")
     if report is not None and report.state in ("refused", "failed"):
         reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
         return false("SubscriptionReady", reason, report.reason or f"the query of {report.topic} {report.state}")

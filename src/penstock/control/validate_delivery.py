@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.control import names
+from penstock.control import names, times
 from penstock.control.durations import seconds_of
 from penstock.control.kinds import nearest
 from penstock.filter.check import Problem
@@ -142,6 +142,13 @@ def annotation_problems(annotations: Mapping[str, Any]) -> list[Problem]:
     rate = annotations.get(names.MAX_RATE)
     if rate is not None and not (_is_number(rate) and 0 < float(rate) <= HIGHEST_RATE):
         found.append(Problem(_where(names.MAX_RATE), f'must be events per second, such as 50 or 0.5, not "{rate}"'))
+    until = annotations.get(names.PAUSED_UNTIL)
+    if isinstance(until, str):
+        try:
+            times.epoch_of(until)
+        except ValueError as error:
+            where = _where(names.PAUSED_UNTIL)
+            found.append(Problem(where, f'"{until}" is not a time such as 2026-12-24T18:00:00Z: {error}'))
     wait = annotations.get(names.BATCH_WAIT)
     found += _duration_problems(wait, _where(names.BATCH_WAIT), positive=False)
     if not found and wait is not None and seconds_of(wait) > LONGEST_BATCH_WAIT_SECONDS:

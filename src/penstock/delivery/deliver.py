@@ -27,7 +27,7 @@ from penstock.delivery.forms import batched, structured
 from penstock.delivery.lane import Attempt, Lane
 from penstock.delivery.outbox import Outbox
 from penstock.delivery.reply import LoopCut, replies
-from penstock.delivery.retry import Outcome, outcome_of, wait_seconds
+from penstock.delivery.retry import TOO_MUCH, Outcome, outcome_of, wait_seconds
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
 from penstock.event.kafka import Record
@@ -261,12 +261,16 @@ class Deliveries:
             self._delivered(attempt)
 
     def _delivered(self, attempt: Attempt) -> None:
-        attempt.lane.counts.delivered += len(attempt.rows)
+        lane = attempt.lane
+        lane.counts.delivered += len(attempt.rows)
+        lane.speed_up()
         self._finished(attempt)
 
     def _failed(self, attempt: Attempt, answer: Answer, *, may_retry: bool) -> None:
         lane = attempt.lane
         lane.failed(attempt)
+        if answer.status in TOO_MUCH:
+            lane.slow_down()
         if lane.is_parked:
             lane.drop(attempt)
             self._let_rows_go(attempt.rows)

@@ -84,6 +84,7 @@ class Lane:
         "_is_simple",
         "_limits",
         "_order",
+        "_room",
         "_waiting",
         "busy",
         "counts",
@@ -121,6 +122,7 @@ class Lane:
         self._batch = subscription.delivery.batch
         self._batch_due = 0.0  # when an incomplete batch is sent all the same
         self._limits = limits
+        self._room = limits.window  # POSTs in flight now; less while the subscriber says that it is too much
         self._allowance = 1.0  # events that the rate allows at once
         self._allowed_at = 0.0
         self._waiting: deque[Row] = deque()  # not begun, and not looked at
@@ -141,7 +143,7 @@ class Lane:
     def next(self, now: float) -> Attempt | None:
         """What may begin now, if anything may; from then on it takes room."""
         self.wakes_at = 0.0
-        if self.busy >= self._limits.window or not self._is_allowed(now):
+        if self.busy >= self._room or not self._is_allowed(now):
             return None
         if self._again:
             attempt = self._again.popleft()
@@ -216,6 +218,15 @@ class Lane:
             for row in attempt.rows:
                 self.failing[row.offset] = attempt.failures
             self.is_dirty = True
+
+    def slow_down(self) -> None:
+        """The subscriber, or what is before it, has too much to do: half as much at once."""
+        self._room = max(1, self._room // 2)
+
+    def speed_up(self) -> None:
+        """It has taken something: one more at once."""
+        if self._room < self._limits.window:
+            self._room += 1
 
     def set_aside(self) -> None:
         """An attempt waits for its next try, and others may use its room."""

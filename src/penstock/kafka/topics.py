@@ -138,6 +138,13 @@ def latest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int,
     return _offsets(admin, topic, partitions, OffsetSpec.latest())
 
 
+def offsets_at(admin: AdminClient, topic: str, partitions: int, seconds: float) -> dict[int, int]:
+    """Of the first records that Kafka got at this time (since the epoch) or later; else the end."""
+    found = _offsets(admin, topic, partitions, OffsetSpec.for_timestamp(int(seconds * 1000)))
+    ends = latest_offsets(admin, topic, partitions)
+    return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
+
+
 def _offsets(admin: AdminClient, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
     asked = {TopicPartition(topic, p): spec for p in range(partitions)}
     found = {}

@@ -194,7 +194,7 @@ class Dispatcher:
             (each.uid, topic.topic_id): each
             for topic in self._topics.values()
             if topic.topic_id is not None
-            for each in topic.wanted
+            for each in topic.serving
         }
         if shown != self._shown:
             self._shown = shown

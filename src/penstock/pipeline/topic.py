@@ -31,6 +31,7 @@ class Topic:
     def __init__(self, name: str, environment: Environment) -> None:
         self.name = name
         self.wanted: tuple[Subscription, ...] = ()
+        self.serving: tuple[Subscription, ...] = ()  # those of them that are not paused
         self._environment = environment
         self._shared = TopicQuery(name, environment)
         self._private: dict[str, TopicQuery] = {}  # by uid
@@ -71,12 +72,14 @@ class Topic:
     # ── one round ─────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, free_slots: int) -> None:
-        for uid in self._apart.keys() - {each.uid for each in self.wanted}:
+        now = time.time()
+        self.serving = tuple(each for each in self.wanted if not each.is_paused(now))
+        for uid in self._apart.keys() - {each.uid for each in self.serving}:
             self._take_back(uid)
         if self._shared.topic_id is not None:
             self._set_apart(self._parked())
             self._bring_back()
-        self._shared.wanted = self.wanted
+        self._shared.wanted = self.serving
         self._shared.apart = frozenset((uid, each) for uid, partitions in self._apart.items() for each in partitions)
         before = self.slots
         self._shared.advance(free_slots)
@@ -91,7 +94,7 @@ class Topic:
         self._shared.stop()
 
     def _parked(self) -> list[Lane]:
-        uids = {each.uid for each in self.wanted}
+        uids = {each.uid for each in self.serving}
         parked = self._environment.ledger.parked(str(self._shared.topic_id))
         return [(lane.subscription_uid, lane.partition) for lane in parked if lane.subscription_uid in uids]
 
@@ -131,7 +134,7 @@ class Topic:
             query.stop()
 
     def _advance_private(self, free_slots: int) -> None:
-        subscriptions = {each.uid: each for each in self.wanted}
+        subscriptions = {each.uid: each for each in self.serving}
         self._rotate()
         for uid, partitions in list(self._apart.items()):
             if uid not in self._private:

@@ -1,0 +1,93 @@
+"""``penstock pause`` and ``penstock resume``."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli import complete, options
+from penstock.cli.output import show
+
+Kind = Annotated[str, typer.Argument(help="trigger, or trigger/NAME.", autocompletion=complete.kinds)]
+Name = Annotated[str | None, typer.Argument(autocompletion=complete.names)]
+
+
+def pause(
+    kind: Kind,
+    name: Name = None,
+    reason: Annotated[str, typer.Option(help="Shown in its status.")] = "paused by hand",
+    until: Annotated[str | None, typer.Option(help="A time, or a length of time such as 2h.", metavar="TIME")] = None,
+    namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """Stops delivering to a trigger's subscriber. What is in flight ends; events stay in Kafka, and none is lost.
+
+    \b
+    penstock pause trigger audit --reason "maintenance" --until 2h
+    penstock pause trigger/audit --until 2026-12-24T18:00:00Z
+    """
+    from penstock.control import names
+
+    notes = {names.PAUSED: reason, names.PAUSED_UNTIL: None if until is None else _time(until)}
+    shown = _annotate(server, namespace, kind, name, notes)
+    show(f"{shown} paused" + (f" until {notes[names.PAUSED_UNTIL]}" if until else ""))
+
+
+def resume(
+    kind: Kind,
+    name: Name = None,
+    namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """Goes on delivering where it was paused.
+
+    \b
+    penstock resume trigger audit
+    """
+    from penstock.control import names
+
+    shown = _annotate(server, namespace, kind, name, {names.PAUSED: None, names.PAUSED_UNTIL: None})
+    show(f"{shown} resumed")
+
+
+def _annotate(server: str, namespace: str, kind: str, name: str | None, notes: dict[str, str | None]) -> str:
+    from penstock.cli.client import Client
+    from penstock.cli.targets import named
+    from penstock.control.kinds import TRIGGER
+    from penstock.errors import Misused
+
+    (target,) = named(kind, [name] if name else [])
+    if target.kind is not TRIGGER:
+        raise Misused(f"a {target.kind.name.lower()} cannot be paused, a trigger can")
+    client = Client(server)
+    resource: dict[str, Any] = client.one(TRIGGER, namespace, str(target.name))
+    annotations = dict(resource["metadata"].get("annotations") or {})
+    for note, value in notes.items():
+        annotations.pop(note, None)
+        if value is not None:
+            annotations[note] = value
+    metadata = {"name": target.name, "namespace": namespace, "annotations": annotations}
+    if resource["metadata"].get("labels"):
+        metadata["labels"] = resource["metadata"]["labels"]
+    body = {each: resource[each] for each in ("apiVersion", "kind", "spec")}
+    client.apply(TRIGGER, {**body, "metadata": metadata})
+    return target.shown
+
+
+def _time(text: str) -> str:
+    """A time as it is, a length of time from now."""
+    from penstock.control.times import epoch_of
+    from penstock.errors import Misused
+
+    try:
+        epoch_of(text)
+        return text
+    except ValueError:
+        pass
+    try:
+        end = datetime.now(UTC) + timedelta(seconds=options.seconds(text))
+    except Misused:
+        raise Misused(
+            f'"{text}" is neither a time nor a length of time', hint="2026-12-24T18:00:00Z, 90m, 2h"
+        ) from None
+    return end.isoformat(timespec="seconds").replace("+00:00", "Z")

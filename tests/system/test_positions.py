@@ -1,0 +1,107 @@
+"""Pausing, resuming and moving a trigger, as a user does it."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.conftest import System
+from tests.sink import Sink
+from tests.system.resources import apply, broker, get, remove, trigger
+from tests.system.test_delivery import ids, send
+from tests.waiting import until
+
+MakeSink = Callable[[], Sink]
+
+
+def ready_reason(system: System, name: str) -> str:
+    found = get(system, "trigger", name)["status"]["conditions"]
+    return next(str(each.get("reason")) for each in found if each["type"] == "SubscriptionReady")
+
+
+def rows(system: System, *arguments: str) -> list[dict[str, Any]]:
+    shown = system.run("trigger", "reset", *arguments, "-o", "json")
+    assert shown.returncode == 0, shown.stderr
+    return [json.loads(line) for line in shown.stdout.splitlines()]
+
+
+def test_a_paused_trigger_gets_nothing_and_loses_nothing(penstock_up: System, sink: MakeSink) -> None:
+    """Kept promise: while it is paused events wait, the others go on, and afterwards it has each of them once."""
+    subscriber = sink()
+    resources = [
+        broker("pausing"),
+        trigger("paused", "pausing", subscriber.url + "/paused"),
+        trigger("other", "pausing", subscriber.url + "/other"),
+    ]
+    apply(penstock_up, *resources)
+    send(penstock_up, "pausing", "before")
+    subscriber.wait_for(1, path="/paused", timeout_seconds=30)
+    told = penstock_up.run("pause", "trigger", "paused", "--reason", "spring cleaning").stdout
+    assert told == "trigger/paused paused\n"
+    until(lambda: ready_reason(penstock_up, "paused") == "Paused", "the status says so")
+    assert "spring cleaning" in penstock_up.run("describe", "trigger", "paused").stdout
+    log = penstock_up.data_dir / "logs" / "dispatcher.log"
+    runs = "the query of knative-broker-default-pausing runs for 1 subscriptions"
+    until(lambda: runs in log.read_text(), "the query runs without it", 30)
+    for n in range(30):
+        send(penstock_up, "pausing", f"meanwhile-{n}")
+    subscriber.wait_for(31, path="/other", timeout_seconds=30)
+    assert ids(subscriber.at("/paused")) == ["before"]
+    lag = penstock_up.run("get", "trigger", "paused", "-o", "wide").stdout
+    assert "30" in lag
+
+    assert penstock_up.run("resume", "trigger/paused").stdout == "trigger/paused resumed\n"
+    subscriber.wait_for(31, path="/paused", timeout_seconds=60)
+    send(penstock_up, "pausing", "after")
+    subscriber.wait_for(32, path="/paused", timeout_seconds=60)
+    assert sorted(ids(subscriber.at("/paused"))) == sorted(
+        ["before", *(f"meanwhile-{n}" for n in range(30)), "after"]
+    )
+    assert len(subscriber.wait_for(32, path="/other", timeout_seconds=30)) == 32
+
+    penstock_up.run("pause", "trigger", "paused", "--until", "3s")
+    send(penstock_up, "pausing", "wakes-up")
+    subscriber.wait_for(33, path="/paused", timeout_seconds=60)
+    until(lambda: ready_reason(penstock_up, "paused") != "Paused", "the status says so")
+    wrong = penstock_up.run("pause", "trigger", "paused", "--until", "soon")
+    assert (wrong.returncode, "neither a time nor a length" in wrong.stderr) == (2, True)
+    assert penstock_up.run("pause", "broker", "pausing").returncode == 2
+    remove(penstock_up, *resources)
+
+
+def test_a_trigger_is_moved_back_and_forth(penstock_up: System, sink: MakeSink) -> None:
+    """Kept promise: it is told beforehand what a move means, and then each of those events comes, once."""
+    subscriber = sink()
+    resources = [
+        broker("moving"),
+        trigger("moved", "moving", subscriber.url + "/moved"),
+        trigger("other", "moving", subscriber.url + "/other"),
+    ]
+    apply(penstock_up, *resources)
+    for n in range(20):
+        send(penstock_up, "moving", f"a-{n}")
+    subscriber.wait_for(20, path="/moved", timeout_seconds=30)
+    moment = datetime.now(UTC).isoformat()
+    for n in range(10):
+        send(penstock_up, "moving", f"b-{n}")
+    subscriber.wait_for(30, path="/moved", timeout_seconds=30)
+
+    def meant(to: str) -> int:
+        return sum(row["events"] for row in rows(penstock_up, "moved", "--to", to, "--dry-run"))
+
+    until(lambda: meant("earliest") == 30, "its position is shown")
+    assert (meant("latest"), meant(moment)) == (0, 10)
+    assert len(subscriber.at("/moved")) == 30
+    moved = rows(penstock_up, "moved", "--to", moment)
+    assert {row["partition"] for row in moved} == set(range(len(moved)))
+    subscriber.wait_for(40, path="/moved", timeout_seconds=60)
+    assert sorted(ids(subscriber.at("/moved")[30:])) == sorted(f"b-{n}" for n in range(10))
+    rows(penstock_up, "moved", "--to", ",".join(f"{row['partition']}=0" for row in moved))
+    subscriber.wait_for(70, path="/moved", timeout_seconds=60)
+    send(penstock_up, "moving", "last")
+    subscriber.wait_for(71, path="/moved", timeout_seconds=60)
+    assert len(subscriber.wait_for(31, path="/other", timeout_seconds=30)) == 31
+    for wrong in ("yesterday", "99=1", "2026-11-15T18:00:00"):
+        assert penstock_up.run("trigger", "reset", "moved", "--to", wrong).returncode == 1
+    assert penstock_up.run("trigger", "reset", "nobody", "--to", "latest").returncode == 1
+    remove(penstock_up, *resources)

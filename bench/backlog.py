@@ -29,7 +29,7 @@ VARIANTS: tuple[tuple[str, Mapping[str, str]], ...] = (
 
 def backlog(bench: Bench) -> None:
     """In turns, as the speed of a shared machine changes."""
-    run = _fill(bench, "backlog", [broker("backlog")])
+    run = _fill(bench, "backlog", broker("backlog"))
     for number, (name, annotations) in enumerate(VARIANTS):
         _drain(bench, "backlog", run, name, f"drain-{number}", annotations)
 
@@ -44,14 +44,15 @@ def ordered(bench: Bench) -> None:
     }
     single = broker("single")
     single["spec"] = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": ONE_PARTITION}}
-    run = _fill(bench, "single", [config, single])
+    bench.system.apply(config, wait=False)  # it has no conditions to wait for
+    run = _fill(bench, "single", single)
     for number in range(2):
         _drain(bench, "single", run, "ordered, one partition", f"ordered-{number}", {ORDER: "ordered"})
 
 
-def _fill(bench: Bench, name: str, resources: list[dict[str, Any]]) -> int:
+def _fill(bench: Bench, name: str, resource: dict[str, Any]) -> int:
     with bench.step(f"fill {name}"):
-        bench.system.apply(*resources)
+        bench.system.apply(resource)
         run = bench.next_run()
         profile = bench.profile
         load = run_load(LoadPlan(bench.system.address(name), run, profile.full_seconds, 0.0, profile.full_events_one))

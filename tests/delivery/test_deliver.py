@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from penstock.contract.model import Delivery, Subscription
+from penstock.delivery import deliver
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
@@ -19,6 +20,7 @@ from penstock.delivery.row import Row
 from penstock.ports import free_port
 from tests.delivery.outbox import KeptOutbox
 from tests.sink import Answer, Request, Sink
+from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
 
@@ -358,3 +360,19 @@ def test_a_parked_lane_does_not_retry_but_remembers(sink: MakeSink) -> None:
         tried = len(subscriber.at("/fails"))
     assert fails.failing == {0: tried}
     assert fails.progress.position == 0
+
+
+def test_what_hangs_in_a_parked_lane_is_not_waited_for_for_ever(
+    sink: MakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: however long a subscriber's timeout is, somebody goes on with its lane before long."""
+    monkeypatch.setattr(deliver, "DRAIN_SECONDS", 0.5)
+    subscriber = sink()
+    subscriber.answer("/hangs", delay_seconds=30.0)
+    hangs = lane(subscriber.url + "/hangs", window=2, delivery=Delivery(timeout_seconds=3600.0))
+    with running(hangs, lane(subscriber.url + "/good"), limits=Limits(unfinished_rows=20, may_park=True)) as rows:
+        for offset in range(100):
+            rows.offer(row(offset, (0, 1)))
+        subscriber.wait_for(100, path="/good", timeout_seconds=10)
+        until(lambda: hangs.is_drained, "it is drained")
+    assert (hangs.progress.position, hangs.progress.beyond()) == (0, ())

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, Delivery
+from penstock.delivery import client
 from penstock.delivery.deliver import Limits
 from penstock.delivery.row import Row
 from penstock.event.kafka import decode_record
@@ -238,3 +239,35 @@ def test_a_sink_that_fails_too_leaves_a_record(sink: MakeSink) -> None:
     (letter,) = letters(outbox)
     assert (letter.outcome, letter.code, letter.attempts) == ("given up", 404, 2)
     assert len(dead.requests) == 2
+
+
+def test_a_reply_for_which_there_is_no_room_is_not_taken_for_nothing(
+    sink: MakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: while too many replies arrive at once, a delivery fails rather than its reply being lost."""
+    monkeypatch.setattr(client, "REPLIES_BYTES", 10)
+    outbox = KeptOutbox()
+    target = delivered(sink(), outbox, row(), Answer(200, b"more than ten bytes", REPLY))
+    assert (target.counts.failed_attempts, target.counts.given_up) == (1, 1)
+    assert events(outbox) == []
+
+
+def test_a_dead_letter_that_is_too_large_is_recorded_without_its_data(sink: MakeSink) -> None:
+    """Kept promise: whatever happens, there is a record of what was given up."""
+    outbox = KeptOutbox()
+    outbox.errors = ["too large"]
+    delivered(sink(), outbox, row(), Answer(400))
+    (letter,) = letters(outbox)
+    assert letter.outcome == "given up, kept without its data"
+    assert "data_base64" not in msgspec.json.decode(letter.event)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"[{}, {}]", b"no JSON"])
+def test_a_record_with_a_strange_type_harms_nobody(sink: MakeSink, body: bytes) -> None:
+    """Kept promise: what others write into the topic can be delivered and dead-lettered, and stops nothing."""
+    outbox = KeptOutbox()
+    lines = [line for line in LINES if not line.startswith(b"content-type")]
+    strange = Row(7, (0,), [*lines, b"content-type: application/cloudevents-batch+json"], body)
+    policy = Delivery(format="json")
+    delivered(sink(), outbox, strange, Answer(400), delivery=policy)
+    assert [each.id for each in letters(outbox)] == ["7"]

@@ -120,6 +120,21 @@ class Client:
             self._done(tag, answer)
         return is_readable
 
+    def abandon(self, is_meant: Callable[[Any], bool]) -> list[Any]:
+        """Drops what is in flight for these tags, and returns them; they get no callback."""
+        dropped = []
+        for handle in list(self._by_curl.values()):
+            if handle.tag is None or not is_meant(handle.tag):
+                continue
+            dropped.append(handle.tag)
+            self.in_flight -= 1
+            del self._by_curl[handle.curl]
+            with contextlib.suppress(pycurl.error):
+                self._multi.remove_handle(handle.curl)
+            handle.answer("abandoned")  # gives back what it holds
+            handle.curl.close()
+        return dropped
+
     def close(self) -> None:
         """Drops everything; what is in flight gets no callback."""
         for handle in list(self._by_curl.values()):
@@ -261,7 +276,7 @@ class _Handle:
         # A cut-off answer is libcurl's write error, but the status had come and counts.
         status = 0 if error and not self._is_cut_off else int(self.curl.getinfo(pycurl.RESPONSE_CODE))
         retry_after = float(self.curl.getinfo(pycurl.RETRY_AFTER)) if status in (429, 503) else 0.0
-        is_plain = 200 <= status < 300 and not self._body
+        is_plain = 200 <= status < 300 and not self._body and not self._is_cut_off
         head = b"" if is_plain else self._head.getvalue()
         answer = Answer(status, bytes(self._body), error, retry_after, head, self._is_cut_off)
         self._head.seek(0)

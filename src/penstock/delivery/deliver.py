@@ -18,6 +18,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from penstock.contract.model import DEAD_LETTERS_TOPIC
@@ -38,6 +39,9 @@ TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
 HANGING_SECONDS = 0.3  # so long without an answer, while the others wait for it, and a lane is parked;
 SLOW_SECONDS = 1.0  # or so long, when it gets answers but too slowly
+BUSY_SECONDS = 5.0  # while another lane did something so lately
+ROOMY_SECONDS = 0.2
+DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
 HOLDING_UP_SHARE = 0.5  # of all that is unfinished is the lane's own,
 OTHERS_SHARE = 0.1  # and another has next to nothing to do
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
@@ -80,7 +84,9 @@ class Deliveries:
         self._on_tick = on_tick  # told how long the last round took: a long one means that we were stopped
         self._outbox = outbox  # to Kafka: replies, and what was not delivered
         self._unfinished_bytes = 0
-        self._full_since = 0.0  # since when no rows are taken; 0: they are
+        self._full_since = 0.0  # since when hardly any rows are taken; 0: they are
+        self._draining: dict[Lane, float] = {}  # parked lanes, and until when they may finish what is in flight
+        self._full_at = 0.0  # the last time that it was so
         # When a retry is due, or a lane has to be asked again by itself (None): its rate, or an incomplete batch.
         self._timers: list[tuple[float, int, Lane, Attempt | None]] = []
         self._order = itertools.count()
@@ -177,19 +183,24 @@ class Deliveries:
 
     def _park_who_holds_up(self, now: float) -> None:
         """While too much is unfinished, looks whether it is one lane that the others wait for."""
-        if not self._limits.may_park or not self._is_full() or self._is_letting_go:
-            self._full_since = 0.0
+        if not self._limits.may_park or self._is_letting_go:
             return
-        if not self._full_since:
-            self._full_since = now
+        self._end_draining(now)
+        if not self._is_full():
+            if now - self._full_at > ROOMY_SECONDS:  # a few rows that fitted in between are no relief
+                self._full_since = 0.0
+            return
+        self._full_at = now
+        self._full_since = self._full_since or now
         lanes = [lane for lane in self.lanes if not lane.is_parked]
         slowest = max(lanes, key=lambda lane: lane.progress.open_count)
-        unfinished = self.unfinished_rows
-        is_alone = min(lane.progress.open_count for lane in lanes) < unfinished * OTHERS_SHARE
-        if slowest.progress.open_count < unfinished * HOLDING_UP_SHARE or not is_alone:
+        most = self.unfinished_rows * OTHERS_SHARE
+        others = [lane for lane in lanes if lane is not slowest and lane.progress.open_count < most]
+        if slowest.progress.open_count < self.unfinished_rows * HOLDING_UP_SHARE or not others:
             return  # all of them are busy: that is load, and no reason to do the work twice
         hangs = now - max(slowest.finished_at, self._full_since) > HANGING_SECONDS
-        if hangs or now - self._full_since > SLOW_SECONDS:
+        is_slow = now - self._full_since > SLOW_SECONDS and any(now - o.finished_at < BUSY_SECONDS for o in others)
+        if hangs or is_slow:
             self._park(slowest)
             self._full_since = 0.0
 
@@ -199,11 +210,22 @@ class Deliveries:
             self._timers = [entry for entry in self._timers if entry[2] is not lane]
             heapq.heapify(self._timers)
             lane.timer = 0.0
+        self._draining[lane] = time.monotonic() + DRAIN_SECONDS
         self._let_rows_go(lane.park())
         for _, _, _, attempt in mine:
             if attempt is not None:
                 self._let_rows_go(attempt.rows)
         lane.complain("parked at", self.seen_offset, f"{lane.progress.open_count} events are unfinished")
+
+    def _end_draining(self, now: float) -> None:
+        """What hangs in a parked lane is not waited for any longer than this; whoever goes on sends it again."""
+        for lane, until in list(self._draining.items()):
+            if now > until:
+                for attempt in self._client.abandon(partial(_is_of, lane)):
+                    lane.drop(attempt)
+                    self._let_rows_go(attempt.rows)
+            if now > until or lane.is_drained:
+                del self._draining[lane]
 
     def _let_rows_go(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -255,7 +277,7 @@ class Deliveries:
         elif attempt.verdict is not None:
             attempt.lane.counts.dead_lettered += 1
             self._record(attempt, "dead-lettered")
-        elif answer.body and attempt.lane.subscription.reply_topic:
+        elif (answer.body or answer.is_cut_off) and attempt.lane.subscription.reply_topic:
             self._take_reply(attempt, answer)
         else:
             self._delivered(attempt)
@@ -336,16 +358,25 @@ class Deliveries:
 
     def _record(self, attempt: Attempt, outcome: str) -> None:
         """What was not delivered is recorded before it counts as finished."""
-        assert attempt.verdict is not None
+        found = attempt.verdict
+        assert found is not None
         lane, row = attempt.lane, attempt.rows[0]
-        key, value = dead_letter(lane.subscription, row, attempt.verdict, outcome, time.time())
+        key, value = dead_letter(lane.subscription, row, found, outcome, time.time())
 
         def stored(error: str | None) -> None:
             if error is not None:
                 lane.complain("not in the record of dead letters:", row.offset, error)
             self._finished(attempt)
 
-        self._outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), value, [])], stored)
+        def stored_whole(error: str | None) -> None:
+            if error is None:
+                self._finished(attempt)
+                return
+            empty = Row(row.offset, row.matched, row.headers, b"")
+            _, short = dead_letter(lane.subscription, empty, found, f"{outcome}, kept without its data", time.time())
+            self._outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), short, [])], stored)
+
+        self._outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), value, [])], stored_whole)
 
     def _finished(self, attempt: Attempt) -> None:
         now, lane = time.monotonic(), attempt.lane
@@ -353,3 +384,7 @@ class Deliveries:
         lane.finish(attempt)
         self._let_rows_go(attempt.rows)
         self._begin_waiting(lane, now)
+
+
+def _is_of(lane: Lane, attempt: Attempt) -> bool:
+    return attempt.lane is lane

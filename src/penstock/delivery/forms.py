@@ -26,7 +26,7 @@ def event_of(row: Row) -> Event:
             fields.append((name.lower(), value))
     try:
         (event,) = decode(fields, row.body)
-    except Rejected:  # it came out of Kafka as an event; whatever it is, nothing may stop the stream
+    except (Rejected, ValueError):  # it came out of Kafka as an event; whatever it is, nothing may stop the stream
         names = {name.decode("latin-1")[3:]: value.decode("latin-1") for name, value in fields if name[:3] == b"ce-"}
         event = Event(names, row.body)
     return event

@@ -28,7 +28,7 @@ def replies(answer: Answer, rows: Sequence[Row], hop_limit: int) -> list[Record]
 
     Raises Rejected for what says it is an event and is none, and LoopCut when no hop is left.
     """
-    if not answer.body or not is_reply_status(answer.status):
+    if not (answer.body or answer.is_cut_off) or not is_reply_status(answer.status):
         return []
     fields = header_fields(answer.head)
     if not _is_event(fields):

@@ -13,6 +13,7 @@ from penstock.event.json_form import decode_event
 from penstock.event.kafka import KafkaHeaders, encode_record
 from penstock.kafka.connection import KafkaConnection, Producer
 from penstock.kafka.ends import Ends
+from penstock.kafka.outbox import LARGEST_BYTES
 
 READ_SECONDS = 60.0
 FLUSH_SECONDS = 20.0
@@ -43,7 +44,7 @@ class DeadLetters:
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
         """Each goes once more to its subscription alone, by way of its topic, and is marked once Kafka has it."""
-        producer = self._connection.producer()
+        producer = self._connection.producer(**{"message.max.bytes": LARGEST_BYTES})
         batch = _Batch(producer)
         for letter in letters:
             key, value, headers = encode_record(decode_event(bytes(letter.event)))

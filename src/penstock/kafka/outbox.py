@@ -14,6 +14,7 @@ from penstock.kafka.connection import KafkaConnection, Producer
 
 Stored = Callable[[str | None], None]
 FLUSH_SECONDS = 2.0
+LARGEST_BYTES = 4 * 1024 * 1024  # the largest event, in base64 and with its reason
 
 
 class KafkaOutbox:
@@ -27,7 +28,10 @@ class KafkaOutbox:
 
     def send(self, topic: str, records: Sequence[Record], stored: Stored) -> None:
         if self._producer is None:
-            self._producer = self._connection.producer(**{"message.timeout.ms": 0, "allow.auto.create.topics": False})
+            # One that a fatal error does not end: what comes twice does no harm here.
+            self._producer = self._connection.lasting_producer(
+                **{"message.timeout.ms": 0, "allow.auto.create.topics": False, "message.max.bytes": LARGEST_BYTES}
+            )
         self.waiting += 1
         ticket = _Ticket(len(records), functools.partial(self._settled, stored))
         for key, value, headers in records:

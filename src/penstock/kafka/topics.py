@@ -34,6 +34,7 @@ RECORDS = {
     "cleanup.policy": "compact,delete",
     "retention.ms": str(14 * 24 * 3600 * 1000),
     "retention.bytes": str(2 * 1024**3),
+    "max.message.bytes": str(4 * 1024**2),  # the largest event, in base64 and with its reason
     "segment.bytes": str(64 * 1024 * 1024),
 }
 

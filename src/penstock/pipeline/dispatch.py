@@ -143,7 +143,10 @@ class Dispatcher:
             if reset.topic in self._topics:
                 self._topics[reset.topic].reset(reset.uid)
         for topic in list(self._topics.values()):
-            topic.advance(self._free_slots())
+            try:
+                topic.advance(self._free_slots())
+            except PenstockError as error:  # Kafka is away: the next round tries again
+                logger.warning("%s: %s", topic.name, error.message)
             if not topic.wanted and not topic.slots:
                 del self._topics[topic.name]
         self._images_follow()

@@ -40,11 +40,11 @@ class LaneRecords:
         for place in self._own:
             lane = self._lanes[place]
             if lane.is_dirty:
-                lane.is_dirty = False
                 if not lane.is_parked:
                     lane.progress.pass_by(seen_offset)
                 if lane.is_parked or lane.progress.is_open or self._is_open[place]:
                     self._write(place)
+                lane.is_dirty = False  # last: what could not be written is written before any floor
         if seen_offset >= self._floor:
             self._floor = seen_offset + 1
             self._writer.write(self._floor_key, self._generation, LaneRecord(self._floor))

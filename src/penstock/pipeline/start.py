@@ -51,14 +51,17 @@ def find_beginning(connection: KafkaConnection, followed: FollowedLedger, wanted
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
     mover = _Mover(connection, state.topic_id, wanted.scope(state.topic_id))
-    if not wanted.only:  # otherwise the shared query does
-        _obey_resets(connection, subscriptions, mover)
+    # Those that another query serves are not moved under its hands; it is stopped first (``Topic.reset``).
+    elsewhere = {uid for uid, _ in wanted.apart}
+    own = [each for each in subscriptions if each.uid not in elsewhere]
+    if not wanted.only:
+        _obey_resets(connection, own, mover)
     followed.read_to_end()
     part = followed.part(lambda lane: lane.topic_id == state.topic_id)
     known = part.ledger
     latest = topics.latest_offsets(admin, topic, state.partitions)  # after the ledger, so that it cannot be behind it
     partitions = sorted(wanted.only) or range(state.partitions)
-    _pull_back(mover, known, topic, subscriptions, {each: latest[each] for each in partitions})
+    _pull_back(mover, known, topic, own, {each: latest[each] for each in partitions})
     offsets = {}
     behind = set()
     for partition in partitions:

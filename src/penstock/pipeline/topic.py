@@ -36,6 +36,7 @@ class Topic:
         self._shared = TopicQuery(name, environment)
         self._private: dict[str, TopicQuery] = {}  # by uid
         self._apart: dict[str, set[int]] = {}  # uid: its partitions that are not for the shared query; in turn
+        self._returning: dict[str, set[int]] = {}  # taken back in this round
         self._stays: dict[str, float] = {}  # uid: how long at least, the next time
         self._topic_id: str | None = None
 
@@ -61,11 +62,10 @@ class Topic:
     def restart(self) -> None:
         """Partitions were added, or the topic was made anew: everything is found out again."""
         self._shared.must_restart = True
-        for uid in list(self._apart):
-            self._take_back(uid)
+        self._take_all_back()
 
     def reset(self, uid: str) -> None:
-        """Somebody has set the offsets of this subscription's group."""
+        """Somebody has set the offsets of this subscription's group: the next start of the shared query obeys."""
         self._take_back(uid)
         self._shared.must_restart = True
 
@@ -76,6 +76,9 @@ class Topic:
         self.serving = tuple(each for each in self.wanted if not each.is_paused(now))
         for uid in self._apart.keys() - {each.uid for each in self.serving}:
             self._take_back(uid)
+        if self._topic_id not in (None, self._shared.topic_id):
+            self._take_all_back()  # the topic was made anew
+        self._topic_id = self._shared.topic_id
         if self._shared.topic_id is not None:
             self._set_apart(self._parked())
             self._bring_back()
@@ -85,6 +88,9 @@ class Topic:
         self._shared.advance(free_slots)
         self._set_apart(self._shared.behind)
         self._shared.behind = frozenset()
+        if self._shared.must_restart:  # it was not replaced, and what runs leaves these lanes out
+            self._set_apart((uid, each) for uid, lanes in self._returning.items() for each in lanes)
+        self._returning.clear()
         if self._shared.topic_id is not None:
             self._advance_private(free_slots + before - self.slots)
 
@@ -108,6 +114,8 @@ class Topic:
 
     def _bring_back(self) -> None:
         """Those that have caught up; all at once, so that the shared query is replaced once."""
+        if not self._shared.is_settled:
+            return  # a query that cannot be replaced would leave them out
         for uid, query in list(self._private.items()):
             since = query.running_since
             stay = self._stays.get(uid, SHORTEST_STAY_SECONDS)
@@ -116,7 +124,6 @@ class Topic:
             logger.info("%s has caught up and shares the query of its topic again", self._name_of(uid))
             self._take_back(uid)
             self._stays[uid] = min(2 * stay, LONGEST_STAY_SECONDS)
-            self._shared.must_restart = True
 
     def _has_caught_up(self, uid: str) -> bool:
         topic_id, ledger = str(self._shared.topic_id), self._environment.ledger
@@ -128,10 +135,17 @@ class Topic:
 
     def _take_back(self, uid: str) -> None:
         """Its query finishes what is in flight and writes the ledger; the shared one is to go on from there."""
-        query = self._private.pop(uid, None)
-        self._apart.pop(uid, None)
-        if query is not None:
-            query.stop()
+        if uid in self._private:
+            self._private[uid].stop()
+            del self._private[uid]
+        if uid in self._apart:
+            self._returning[uid] = self._apart.pop(uid)
+            self._shared.must_restart = True
+
+    def _take_all_back(self) -> None:
+        for uid in list(self._apart):
+            self._take_back(uid)
+        self._returning.clear()  # another topic, or other partitions: found out again
 
     def _advance_private(self, free_slots: int) -> None:
         subscriptions = {each.uid: each for each in self.serving}
@@ -150,7 +164,8 @@ class Topic:
 
     def _rotate(self) -> None:
         """When more are parked than may have queries, each has one for a while."""
-        if len(self._apart) <= len(self._private):
+        running = [uid for uid, query in self._private.items() if query.running_since is not None]
+        if len(self._apart) <= len(running):
             return
         for uid, query in list(self._private.items()):
             if query.running_since is not None and time.time() - query.running_since > ROTATE_SECONDS:

@@ -60,6 +60,7 @@ class Running:
     partitions: tuple[int, ...]
     checkpoint: Path
     since: float
+    behind: frozenset[Lane] = frozenset()  # lanes that its start has left to other queries
 
 
 class TopicQuery:
@@ -69,7 +70,7 @@ class TopicQuery:
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[Lane] = frozenset()  # lanes that other queries serve
         self.only: frozenset[int] = frozenset()  # partitions; none: all of them
-        self.behind: frozenset[Lane] = frozenset()  # lanes that the last start has left to other queries
+        self.behind: frozenset[Lane] = frozenset()  # lanes that a start which succeeded has left to other queries
         self.report = QueryReport(topic=topic, state="starting")
         self.must_restart = False  # set when the start has to be found anew: a reset, more partitions
         self._environment = environment
@@ -86,6 +87,11 @@ class TopicQuery:
     @property
     def partitions(self) -> int:
         return len(self._running.partitions) if self._running else 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what runs is what is wanted."""
+        return self._running is not None and self._running.subscriptions == self.wanted and not self.must_restart
 
     @property
     def running_since(self) -> float | None:
@@ -118,10 +124,16 @@ class TopicQuery:
                 self._failures = 0
 
     def stop(self) -> None:
-        """Lets the workers finish what is in flight, then stops the query."""
-        if self._running is not None:
-            self._let_go(self._running, self._next_number())
-            self._end(self._running)
+        """Lets the workers finish what is in flight, then stops the query; without Kafka it is only stopped."""
+        running = self._running
+        if running is None:
+            return
+        try:
+            self._let_go(running, self._next_number())
+        except PenstockError as error:
+            logger.warning("workers of %s were not asked to let go: %s", self._label, error.message)
+        finally:
+            self._end(running)
             self._running = None
 
     def _notice_failure(self) -> None:
@@ -163,6 +175,7 @@ class TopicQuery:
                 return
             self._let_go(old, release_number)
             self._end(old)
+        self.behind = new.behind
         uids = tuple(each.uid for each in new.subscriptions)
         mode = self._environment.settings.mode
         self.report = QueryReport(self.topic, "running", "", uids, mode=mode, since=new.since)
@@ -177,10 +190,9 @@ class TopicQuery:
     def _start(self, free_slots: int) -> Running:
         environment, settings = self._environment, self._environment.settings
         wanted = self.wanted
-        may_part = settings.mode == "live" and self.uid is None
+        may_part = settings.mode == "live" and self.uid is None and self._has_room_for_another(free_slots)
         asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope)
         beginning = find_beginning(environment.connection, environment.ledger, asked)
-        self.behind = beginning.behind
         partitions = len(beginning.offsets)
         if settings.mode == "live" and partitions > free_slots:
             raise Misconfigured(
@@ -214,7 +226,13 @@ class TopicQuery:
         shutil.rmtree(checkpoint, ignore_errors=True)
         query = start_query(environment.session, settings, QueryPlan(assignment, beginning.offsets, str(checkpoint)))
         self._predecessor_until = None
-        return Running(query, assignment, wanted, tuple(beginning.offsets), checkpoint, time.time())
+        served = tuple(beginning.offsets)
+        return Running(query, assignment, wanted, served, checkpoint, time.time(), beginning.behind)
+
+    def _has_room_for_another(self, free_slots: int) -> bool:
+        """Whether lanes may be left to a query of their own: it must be possible to start one beside this."""
+        partitions = self.partitions or 1
+        return self._environment.settings.private_queries > 0 and free_slots >= 2 * partitions
 
     def _next_number(self) -> int:
         running = self._running

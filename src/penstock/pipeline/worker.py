@@ -38,6 +38,7 @@ PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous h
 LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long
 READ_SECONDS = 20.0
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
+MOST_WAITING = 2_000  # records of the ledger that Kafka has not taken
 OUTRANKED_SECONDS = 60.0  # far longer than a dispatcher takes to stop a query that it has replaced
 
 
@@ -90,11 +91,13 @@ class Holding:
     def __init__(self, assignment: Assignment, partition: int, filter_errors: FilterErrors) -> None:
         self._assignment = assignment
         self._partition = partition
+        self._is_written = False  # the last word is in the ledger
         self._is_lost = False  # somebody else has claimed the partition
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
         # A record of the ledger is never given up: while Kafka is away it waits here.
-        self._producer = assignment.connection.producer(**{"message.timeout.ms": 0})
+        # In order and without gaps: a floor must not be there without the records before it.
+        self._producer = assignment.connection.producer(**{"message.timeout.ms": 0, "enable.gapless.guarantee": True})
         self._ledger = ledger.LedgerWriter(self._producer)
         self._watch = claims.Watch(assignment.connection, ledger.unpacked(assignment.ledger, partition))
         self._generation = self._take_over()
@@ -122,13 +125,15 @@ class Holding:
             if source.is_over:
                 return
             raise RuntimeError("another dispatcher has taken the partition; is there a second one on this Kafka?")
-        if not self._deliveries.is_finished:
+        is_behind = not self._is_written and any(lane.progress.is_open for lane in self._deliveries.lanes)
+        if is_behind or not self._deliveries.is_finished:
             # The next batch would begin behind what is unfinished; only a new query goes back to it.
             raise RuntimeError("unfinished at the end of the batch: to be started again from the ledger")
 
     def _tick(self, last_round_seconds: float) -> None:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
-        self._records.write_moved(self._deliveries.seen_offset)
+        if len(self._producer) < MOST_WAITING:  # while Kafka is away the last state is enough
+            self._records.write_moved(self._deliveries.seen_offset)
         self._teller.tell(self._filter_errors.to_tell())
         self._producer.poll(0)
         if self._ledger.failure is not None:
@@ -150,6 +155,7 @@ class Holding:
         try:
             self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
             claims.close(self._producer, self._assignment.scope, self._partition, self._generation)
+            self._is_written = True
         except Unavailable as error:
             logger.warning("%s; a successor repeats what was in flight", error.message)
         finally:
@@ -167,24 +173,32 @@ class Holding:
         if self._assignment.predecessor_until is not None:
             latest = min(latest, self._assignment.predecessor_until)
         self._watch.read_to_end(READ_SECONDS)
+        self._fence_earlier_dispatchers()
         while self._has_predecessor(generation) and time.time() < latest:
             self._watch.poll(0.02)
         self._watch.read_to_end(READ_SECONDS)
         return generation
 
+    def _fence_earlier_dispatchers(self) -> None:
+        """Their workers may have held these lanes under another scope, and be only asleep."""
+        for scope in self._other_scopes():  # the number is below that of every query of our dispatcher
+            claims.release(self._producer, scope, self._partition, self._assignment.first_query)
+
+    def _other_scopes(self) -> list[str]:
+        """Under which a dispatcher before ours has claims on this partition that were never closed."""
+        assignment = self._assignment
+        if assignment.predecessor_until is None:
+            return []
+        before = assignment.first_query << claims.QUERY_SHIFT
+        uids = [each.uid for each in assignment.subscriptions()]
+        scopes = {assignment.topic_id, *(scope_of(assignment.topic_id, uid) for uid in uids)} - {assignment.scope}
+        return [each for each in scopes if self._watch.has_unclosed(each, self._partition, before)]
+
     def _has_predecessor(self, generation: int) -> bool:
         """Somebody before us under the same scope; or of a dispatcher before ours, under whatever scope."""
-        assignment, partition = self._assignment, self._partition
-        if self._watch.has_unclosed(assignment.scope, partition, generation):
+        if self._watch.has_unclosed(self._assignment.scope, self._partition, generation):
             return True
-        if assignment.predecessor_until is None:
-            return False
-        before = assignment.first_query << claims.QUERY_SHIFT
-        scopes = {
-            assignment.topic_id,
-            *(scope_of(assignment.topic_id, each.uid) for each in assignment.subscriptions()),
-        }
-        return any(self._watch.has_unclosed(scope, partition, before) for scope in scopes)
+        return bool(self._other_scopes())
 
     def _lanes(self, keys: list[LaneKey]) -> list[Lane]:
         lanes, window = [], self._assignment.limits.window

@@ -1,0 +1,214 @@
+"""Promises of a topic's queries: every lane is served by exactly one of them, whatever fails.
+
+The queries are stand-ins that say whether a start succeeds; what real ones do is in ``test_topic_query.py`` and in
+the tests of the whole system.
+"""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from penstock.contract.model import QueryReport, Subscription
+from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
+from penstock.pipeline import topic as module
+from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.topic import Topic
+from penstock.pipeline.topic_query import Environment
+
+A, B = (Subscription(uid, "Trigger", "default", uid, "orders", "g", "http://a/") for uid in ("a", "b"))
+
+
+@dataclass
+class World:
+    """What the queries of a test share."""
+
+    starts_fail: bool = False
+    topic_id: str = "id-1"
+    left_behind: frozenset[tuple[str, int]] = frozenset()  # by the next shared start
+    queries: list["Query"] = field(default_factory=list)
+
+
+class Query:
+    """Stands for a TopicQuery."""
+
+    world: World
+
+    def __init__(self, topic: str, environment: Any, uid: str | None = None) -> None:
+        self.uid = uid
+        self.wanted: tuple[Subscription, ...] = ()
+        self.apart: frozenset[tuple[str, int]] = frozenset()
+        self.only: frozenset[int] = frozenset()
+        self.behind: frozenset[tuple[str, int]] = frozenset()
+        self.must_restart = False
+        self.running: tuple[tuple[Subscription, ...], frozenset[tuple[str, int]]] | None = None
+        self.running_since: float | None = None
+        self.topic_id: str | None = None
+        self.report = QueryReport(topic, "running")
+        self.world.queries.append(self)
+
+    @property
+    def partitions(self) -> int:
+        return 2 if self.running else 0
+
+    @property
+    def is_settled(self) -> bool:
+        return self.running is not None and self.running[0] == self.wanted and not self.must_restart
+
+    def advance(self, _free_slots: int) -> None:
+        if self.is_settled or not self.wanted:
+            return
+        if self.world.starts_fail:
+            return
+        self.must_restart = False
+        self.topic_id = self.world.topic_id
+        behind = frozenset() if self.uid else self.world.left_behind - self.apart
+        self.running = self.wanted, self.apart | behind
+        self.running_since = time.time()
+        self.behind = behind
+
+    def stop(self) -> None:
+        self.running = self.running_since = None
+
+    def serves(self) -> set[tuple[str, int]]:
+        if self.running is None:
+            return set()
+        lanes = {(each.uid, p) for each in self.running[0] for p in (0, 1) if self.uid is None or p in self.only}
+        return lanes - self.running[1]
+
+
+class KnownLedger:
+    def __init__(self) -> None:
+        self.parked_lanes: list[LaneKey] = []
+        self.positions: dict[str, int] = {}
+
+    def parked(self, topic_id: str) -> list[LaneKey]:
+        return [lane for lane in self.parked_lanes if lane.topic_id == topic_id]
+
+    def entry(self, lane: LaneKey) -> LedgerEntry:
+        return LedgerEntry(1, LaneRecord(self.positions.get(lane.subscription_uid, 0)))
+
+    def floor(self, _topic_id: str, _partition: int) -> int:
+        return 10_000
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    found = World()
+    monkeypatch.setattr(Query, "world", found, raising=False)
+    monkeypatch.setattr(module, "TopicQuery", Query)
+    monkeypatch.setattr(module, "SHORTEST_STAY_SECONDS", 0.0)
+    return found
+
+
+@pytest.fixture
+def known() -> KnownLedger:
+    return KnownLedger()
+
+
+@pytest.fixture
+def topic(world: World, known: KnownLedger) -> Topic:
+    nothing: Any = None
+    ledger: Any = known
+    made = Topic("orders", Environment(nothing, DispatcherSettings(), nothing, ledger, nothing, 0.0))
+    made.wanted = (A, B)
+    return made
+
+
+def served(world: World) -> list[tuple[str, int]]:
+    return sorted(lane for query in world.queries for lane in query.serves())
+
+
+EVERY_LANE = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+
+
+def park(known: KnownLedger, world: World) -> None:
+    """The worker of the shared query has let go of a/0."""
+    known.parked_lanes = [LaneKey("a", world.topic_id, 0)]
+    shared = world.queries[0]
+    assert shared.running is not None
+    shared.running = shared.running[0], shared.running[1] | {("a", 0)}
+
+
+def test_a_parked_lane_is_served_apart_and_comes_back(topic: Topic, world: World, known: KnownLedger) -> None:
+    """Kept promise: parked, served by its own query, caught up, shared again; each lane once at any time."""
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    park(known, world)
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    assert topic.report.apart == ("a",)
+    known.parked_lanes = []  # its own query has written a newer record
+    known.positions["a"] = 9_500
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    assert not list(topic.report.apart)
+
+
+def test_lanes_that_a_failed_start_would_have_left_behind_stay_where_they_are(topic: Topic, world: World) -> None:
+    """Kept promise: while the old query goes on, nobody else delivers its lanes too."""
+    topic.advance(64)
+    world.left_behind, world.starts_fail = frozenset({("b", 1)}), True
+    topic.wanted = (A, Subscription("c", "Trigger", "default", "c", "orders", "g", "http://a/"), B)
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    world.starts_fail = False
+    topic.advance(64)
+    assert len(served(world)) == len(set(served(world))) == 6
+    assert topic.report.apart == ("b",)
+
+
+def test_a_lane_does_not_come_back_to_a_query_that_cannot_be_replaced(
+    topic: Topic, world: World, known: KnownLedger
+) -> None:
+    """Kept promise: a lane that was given away is never left without anybody."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    known.parked_lanes, known.positions["a"] = [], 9_500
+    world.starts_fail = True
+    topic.reset("a")  # takes it back whatever happens
+    for _ in range(3):
+        topic.advance(64)
+    world.starts_fail = False
+    topic.advance(64)
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+
+
+def test_a_reset_makes_the_shared_query_start_again(topic: Topic, world: World) -> None:
+    """Kept promise: whoever sets a group's offsets is obeyed, also when the trigger is not apart."""
+    topic.advance(64)
+    first = world.queries[0].running_since
+    topic.reset("a")
+    topic.advance(64)
+    assert world.queries[0].running_since != first
+    assert served(world) == EVERY_LANE
+
+
+def test_a_topic_made_anew_has_no_lanes_apart(topic: Topic, world: World, known: KnownLedger) -> None:
+    """Kept promise: what was known of the old topic does not keep anybody from the new one."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    assert topic.report.apart == ("a",)
+    world.topic_id = "id-2"
+    world.queries[0].stop()
+    topic.advance(64)
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    assert not list(topic.report.apart)
+
+
+def test_who_is_paused_is_served_by_nobody_and_afterwards_by_one(topic: Topic, world: World) -> None:
+    """Kept promise: a pause has an end, and then every lane has its query."""
+    topic.advance(64)
+    paused = Subscription("a", "Trigger", "default", "a", "orders", "g", "http://a/", paused="x", paused_until=1.0)
+    forever = Subscription("a", "Trigger", "default", "a", "orders", "g", "http://a/", paused="x")
+    topic.wanted = (forever, B)
+    topic.advance(64)
+    assert served(world) == [("b", 0), ("b", 1)]
+    topic.wanted = (paused, B)
+    topic.advance(64)
+    assert served(world) == EVERY_LANE

@@ -1,6 +1,7 @@
 """Delivery through a running system: replies, dead letters and their second way, batches, JSON, order by key."""
 
 import json
+import re
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +30,12 @@ def send(system: System, broker_name: str, id_: str, type_: str = "order", **att
 
 def ids(requests: list[Request]) -> list[str]:
     return [each.headers["ce-id"] for each in requests]
+
+
+def outcomes(system: System, name: str) -> dict[str, int]:
+    text = urllib.request.urlopen(f"{system.admin_url}/metrics").read().decode()
+    found = re.findall(rf'penstock_delivery_outcomes_total\{{.*name="{name}",outcome="(.*?)"\}} (\d+)', text)
+    return {outcome: int(count) for outcome, count in found if count != "0"}
 
 
 def letters(system: System, *arguments: str) -> list[dict[str, Any]]:
@@ -100,6 +107,10 @@ def test_what_was_given_up_is_listed_and_brought_once_more(penstock_up: System, 
     assert len(subscriber.wait_for(41, path="/takes-all", timeout_seconds=60)) == 41
     assert letters(penstock_up, "--trigger", "refuses") == []
     assert len(letters(penstock_up, "--trigger", "refuses", "--redriven")) == 40
+    until(
+        lambda: outcomes(penstock_up, "refuses") == {"given_up": 40, "failed_attempts": 40, "delivered": 41}, "counts"
+    )
+    until(lambda: outcomes(penstock_up, "with-sink")["dead_lettered"] == 40, "counts")
     remove(penstock_up, *resources)
     gone = penstock_up.run("deadletters", "redrive", "--all", "--trigger", "with-sink")
     assert (gone.returncode, "is no more" in gone.stderr) == (1, True)

@@ -1,5 +1,7 @@
 """One slow subscriber is its own problem: the others do not wait for it, and it loses nothing."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -85,3 +87,34 @@ def test_a_trigger_from_the_beginning_does_not_hold_up_the_others(penstock_up: S
     assert len(subscriber.at("/present")) == 4 * EVENTS + 1
     assert len(subscriber.at("/all")) == 4 * EVENTS + 1
     remove(penstock_up, *first, from_start)
+
+
+def test_a_kill_while_a_trigger_is_apart_loses_nothing(penstock_up: System, sink: MakeSink) -> None:
+    """Kept promise: kill -9 of the dispatcher with a subscriber set apart: both get everything, in order."""
+    subscriber = sink()
+    is_back = threading.Event()
+    subscriber.answer("/hangs", with_=lambda _: Answer(200, delay_seconds=0.0 if is_back.is_set() else 4.0))
+    resources = [
+        broker("killed-apart"),
+        trigger("hangs", "killed-apart", subscriber.url + "/hangs", annotations=ORDERED),
+        trigger("good", "killed-apart", subscriber.url + "/good"),
+    ]
+    apply(penstock_up, *resources)
+    burst(penstock_up, "killed-apart", 0, EVENTS)
+    subscriber.wait_for(EVENTS, path="/good", timeout_seconds=90)
+    log = penstock_up.data_dir / "logs" / "dispatcher.log"
+    until(lambda: "trigger default/hangs gets a query of its own" in log.read_text(), "it is set apart", 60)
+    os.kill(penstock_up.pid("dispatcher"), signal.SIGKILL)
+    burst(penstock_up, "killed-apart", EVENTS, 1000)
+    until(lambda: len(set(offsets(subscriber.at("/good")))) == EVENTS + 1000, "the other has everything", 120)
+    is_back.set()
+    until(lambda: len(set(offsets(subscriber.at("/hangs")))) == EVENTS + 1000, "so has this one", 120)
+    firsts: dict[int, list[int]] = {}
+    for partition, offset in offsets(subscriber.at("/hangs")):
+        seen = firsts.setdefault(partition, [])
+        if offset not in seen[-200:]:
+            seen.append(offset)
+    assert all(each == sorted(each) for each in firsts.values())
+    twice = len(subscriber.at("/hangs")) - EVENTS - 1000
+    assert twice < 10
+    remove(penstock_up, *resources)

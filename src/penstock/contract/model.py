@@ -97,6 +97,7 @@ class Telemetry(msgspec.Struct, frozen=True, omit_defaults=True):
     """What happened in one worker since it last told: the value of a record of the telemetry topic."""
 
     filter_errors: dict[str, dict[str, int]] = {}  # by uid of the subscription and name of the error
+    outcomes: dict[str, dict[str, int]] = {}  # of deliveries, by uid; the names are those of delivery.lane.Counts
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -258,7 +258,8 @@ def _redrive(controller: Controller) -> Handler:
 def _metrics(controller: Controller) -> Handler:
     async def show(_request: Request) -> Response:
         system = await run_in_threadpool(parts.look, controller.world, controller.lag)
-        text = metrics.text(controller.store.list(), system, controller.world.counts.filter_errors())
+        counts = controller.world.counts
+        text = metrics.text(controller.store.list(), system, counts.filter_errors(), counts.outcomes())
         return Response(text, media_type=metrics.CONTENT_TYPE)
 
     return show

@@ -1,7 +1,7 @@
 """The controller's metrics in Prometheus' text format: few, and all of them true."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from penstock.control.kinds import KINDS, Resource, condition, name_of, namespace_of, uid_of
 from penstock.control.parts import SystemStatus
@@ -9,7 +9,10 @@ from penstock.control.parts import SystemStatus
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def text(resources: list[Resource], system: SystemStatus, filter_errors: Mapping[tuple[str, str], int]) -> str:
+ByUid = Mapping[tuple[str, str], int]  # the second is the name of an error or an outcome
+
+
+def text(resources: list[Resource], system: SystemStatus, filter_errors: ByUid, outcomes: ByUid) -> str:
     lines = [
         "# HELP penstock_resources Resources by kind and readiness.",
         "# TYPE penstock_resources gauge",
@@ -35,14 +38,21 @@ def text(resources: list[Resource], system: SystemStatus, filter_errors: Mapping
     lines += [
         "# HELP penstock_filter_errors_total Events that a subscription's filter could not be evaluated for.",
         "# TYPE penstock_filter_errors_total counter",
+        *_by_subscription("penstock_filter_errors_total", "error", resources, filter_errors),
+        "# HELP penstock_delivery_outcomes_total What became of deliveries to a subscription's subscriber.",
+        "# TYPE penstock_delivery_outcomes_total counter",
+        *_by_subscription("penstock_delivery_outcomes_total", "outcome", resources, outcomes),
     ]
-    by_uid = {uid_of(r): r for r in resources}
-    for (uid, error), count in sorted(filter_errors.items()):
+    return "\n".join(lines) + "\n"
+
+
+def _by_subscription(metric: str, what: str, resources: list[Resource], counts: ByUid) -> Iterator[str]:
+    by_uid = {uid_of(each): each for each in resources}
+    for (uid, name), count in sorted(counts.items()):
         if uid in by_uid:
             of = by_uid[uid]
-            labels = {"kind": of["kind"], "namespace": namespace_of(of), "name": name_of(of), "error": error}
-            lines.append(_line("penstock_filter_errors_total", count, **labels))
-    return "\n".join(lines) + "\n"
+            labels = {"kind": of["kind"], "namespace": namespace_of(of), "name": name_of(of), what: name}
+            yield _line(metric, count, **labels)
 
 
 def _line(metric: str, value: int, **labels: str) -> str:

@@ -15,6 +15,7 @@ class Counts:
     def __init__(self, connection: KafkaConnection) -> None:
         self._lock = threading.Lock()
         self._filter_errors: Counter[tuple[str, str]] = Counter()
+        self._outcomes: Counter[tuple[str, str]] = Counter()
         self._table = Table(connection, TELEMETRY_TOPIC, self._take)
 
     def start(self) -> "Counts":
@@ -29,6 +30,11 @@ class Counts:
         with self._lock:
             return dict(self._filter_errors)
 
+    def outcomes(self) -> dict[tuple[str, str], int]:
+        """What became of deliveries, by the uid of the subscription and the name of the outcome."""
+        with self._lock:
+            return dict(self._outcomes)
+
     def _take(self, _key: str, value: bytes | None) -> None:
         if value is None:
             return
@@ -37,3 +43,6 @@ class Counts:
             for uid, counts in told.filter_errors.items():
                 for error, count in counts.items():
                     self._filter_errors[uid, error] += count
+            for uid, counts in told.outcomes.items():
+                for outcome, count in counts.items():
+                    self._outcomes[uid, outcome] += count

@@ -68,6 +68,7 @@ class Counts:
     given_up: int = 0
     replies: int = 0
     loops_cut: int = 0  # replies not stored, since they came through too many before
+    parked: int = 0  # times that the lane held up others
 
 
 class Lane:
@@ -273,6 +274,7 @@ class Lane:
         Returns the rows that this lane no longer holds. What is in flight ends as it may.
         """
         self.is_parked = True
+        self.counts.parked += 1
         self.is_dirty = True
         rows = [*self._waiting, *(row for behind in self._held.values() for row in behind)]
         rows += [row for attempt in self._again for row in attempt.rows]

@@ -24,7 +24,7 @@ class DispatcherSettings:
         32, "POSTs in flight per subscription and partition, where the order allows more than one"
     )
     unfinished_rows: int = setting(2_000, "events a worker keeps unfinished before it stops reading, per partition")
-    unfinished_megabytes: int = setting(32, "bytes of event data a worker keeps unfinished, per partition")
+    unfinished_megabytes: int = setting(16, "bytes of event data a worker keeps unfinished, per partition")
     private_queries: int = setting(8, "subscriptions of a topic that may be slow at the same time, each in its query")
     reply_hops: int = setting(16, "replies to replies before a loop is cut; counted in knativebrokerttl")
     driver_memory: str = setting("512m", "heap of Spark's driver, which also runs the tasks of a local master")

@@ -28,6 +28,7 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
+from penstock.pipeline.delivery_counts import DeliveryCounts
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
@@ -105,6 +106,7 @@ class Holding:
         lanes = self._lanes(keys)
         self._outbox = KafkaOutbox(assignment.connection)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
+        self._counts = DeliveryCounts(lanes)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
@@ -135,6 +137,7 @@ class Holding:
         if len(self._producer) < MOST_WAITING:  # while Kafka is away the last state is enough
             self._records.write_moved(self._deliveries.seen_offset)
         self._teller.tell(self._filter_errors.to_tell())
+        self._teller.tell(self._counts.to_tell())
         self._producer.poll(0)
         if self._ledger.failure is not None:
             raise RuntimeError(f"the ledger cannot be written: {self._ledger.failure}")
@@ -161,6 +164,7 @@ class Holding:
         finally:
             self._watch.close()
             self._teller.tell(self._filter_errors.to_tell(at_once=True))
+            self._teller.tell(self._counts.to_tell(at_once=True))
             self._teller.close()
 
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────

@@ -1,0 +1,30 @@
+"""What became of deliveries, told once a second: the growth of the lanes' counts since the last time."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from penstock.contract.model import Telemetry
+from penstock.delivery.lane import Counts, Lane
+
+TELL_SECONDS = 1.0
+
+
+class DeliveryCounts:
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self._lanes = lanes
+        self._told = [Counts() for _ in lanes]
+        self._due = 0.0
+
+    def to_tell(self, *, at_once: bool = False) -> Telemetry | None:
+        now = time.monotonic()
+        if now < self._due and not at_once:
+            return None
+        self._due = now + TELL_SECONDS
+        grown: dict[str, dict[str, int]] = {}
+        for place, lane in enumerate(self._lanes):
+            if lane.counts != self._told[place]:
+                before, after = asdict(self._told[place]), asdict(lane.counts)
+                grown[lane.subscription.uid] = {name: after[name] - before[name] for name in after}
+                self._told[place] = Counts(**after)
+        return Telemetry(outcomes=grown) if grown else None

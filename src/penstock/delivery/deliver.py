@@ -193,6 +193,8 @@ class Deliveries:
         self._full_at = now
         self._full_since = self._full_since or now
         lanes = [lane for lane in self.lanes if not lane.is_parked]
+        if len(lanes) < 2:
+            return  # there is nobody to be held up
         slowest = max(lanes, key=lambda lane: lane.progress.open_count)
         most = self.unfinished_rows * OTHERS_SHARE
         others = [lane for lane in lanes if lane is not slowest and lane.progress.open_count < most]

@@ -12,7 +12,7 @@ import itertools
 import logging
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -190,9 +190,12 @@ class TopicQuery:
     def _start(self, free_slots: int) -> Running:
         environment, settings = self._environment, self._environment.settings
         wanted = self.wanted
-        may_part = settings.mode == "live" and self.uid is None and self._has_room_for_another(free_slots)
+        may_part = settings.mode == "live" and self.uid is None and settings.private_queries > 0
         asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope)
         beginning = find_beginning(environment.connection, environment.ledger, asked)
+        if may_part and free_slots + self.partitions < 2 * beginning.partitions:  # no room for a query beside this
+            may_part, asked = False, replace(asked, may_part=False)
+            beginning = find_beginning(environment.connection, environment.ledger, asked)
         partitions = len(beginning.offsets)
         if settings.mode == "live" and partitions > free_slots:
             raise Misconfigured(
@@ -228,11 +231,6 @@ class TopicQuery:
         self._predecessor_until = None
         served = tuple(beginning.offsets)
         return Running(query, assignment, wanted, served, checkpoint, time.time(), beginning.behind)
-
-    def _has_room_for_another(self, free_slots: int) -> bool:
-        """Whether lanes may be left to a query of their own: it must be possible to start one beside this."""
-        partitions = self.partitions or 1
-        return self._environment.settings.private_queries > 0 and free_slots >= 2 * partitions
 
     def _next_number(self) -> int:
         running = self._running

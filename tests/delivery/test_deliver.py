@@ -3,9 +3,11 @@
 import base64
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -376,3 +378,30 @@ def test_what_hangs_in_a_parked_lane_is_not_waited_for_for_ever(
         subscriber.wait_for(100, path="/good", timeout_seconds=10)
         until(lambda: hangs.is_drained, "it is drained")
     assert (hangs.progress.position, hangs.progress.beyond()) == (0, ())
+
+
+def test_the_ledger_is_written_soon_also_when_every_answer_comes_at_once(sink: MakeSink) -> None:
+    """Kept promise: at most 50 ms of deliveries are unrecorded, however quick the subscriber and thin the flow."""
+    subscriber = sink()
+    ticks: list[float] = []
+    deliveries = Deliveries(
+        [lane(subscriber.url + "/a")], Limits(), on_tick=lambda _: ticks.append(time.monotonic()), outbox=KeptOutbox()
+    )
+    rows = Rows()
+    thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
+    thread.start()
+    waits = []
+
+    def has_ticked(count: int) -> bool:
+        return len(ticks) > count
+
+    for offset in range(12):
+        rows.offer(row(offset))
+        subscriber.wait_for(offset + 1)  # answered before the loop looks again
+        delivered_at = time.monotonic()
+        count = len(ticks)
+        until(partial(has_ticked, count), "the ledger is written")
+        waits.append(ticks[-1] - delivered_at)
+    rows.end()
+    thread.join(25.0)
+    assert sorted(waits)[len(waits) // 2] < 0.2, waits  # the median: a machine may stop us now and then

@@ -14,8 +14,6 @@ from tests.system.sender import Sender
 from tests.waiting import until
 
 RATE = 1000
-IN_FLIGHT = 2 * 4 * 32  # two triggers, four partitions, the window of each
-UNWRITTEN_SECONDS = 0.15  # since the ledger was last written: 50 ms, and more on a machine that is busy
 BEFORE, AFTER = 4 * RATE, 3 * RATE  # events before the kill, and acknowledged after it
 
 
@@ -62,5 +60,5 @@ def test_a_killed_part_loses_nothing(
             f"\nkill -9 {part}: {sender.sent} sent, {len(sender.acknowledged)} acknowledged, 0 missing, "
             f"{sum(twice.values())} came twice {twice}"
         )
-    assert sum(twice.values()) <= IN_FLIGHT + 2 * RATE * UNWRITTEN_SECONDS
+    assert sum(twice.values()) < 300
     remove(penstock_up, *resources)

@@ -84,6 +84,7 @@ class Deliveries:
         self._on_tick = on_tick  # told how long the last round took: a long one means that we were stopped
         self._outbox = outbox  # to Kafka: replies, and what was not delivered
         self._unfinished_bytes = 0
+        self._has_moved = False  # rows came or something was finished since the last tick
         self._full_since = 0.0  # since when hardly any rows are taken; 0: they are
         self._draining: dict[Lane, float] = {}  # parked lanes, and until when they may finish what is in flight
         self._full_at = 0.0  # the last time that it was so
@@ -121,9 +122,10 @@ class Deliveries:
                 has_rows = self._client.run_once(0.0 if has_rows else self._wait_seconds(next_tick)) or has_rows
                 before, now = now, time.monotonic()
                 if now >= next_tick:
+                    self._has_moved = False
                     self._on_tick(now - before)
                     next_tick = now + (TICK_SECONDS if self.unfinished_rows else IDLE_TICK_SECONDS)
-                elif self.unfinished_rows and next_tick - now > TICK_SECONDS:
+                elif self._has_moved and next_tick - now > TICK_SECONDS:  # also when all of it is finished by now
                     next_tick = now + TICK_SECONDS
                 if has_rows:
                     self.take(source.read())
@@ -136,6 +138,7 @@ class Deliveries:
 
     def take(self, rows: Iterable[Row]) -> None:
         now = time.monotonic()
+        self._has_moved = True
         for row in rows:
             self._take(row, now)
 
@@ -382,6 +385,7 @@ class Deliveries:
 
     def _finished(self, attempt: Attempt) -> None:
         now, lane = time.monotonic(), attempt.lane
+        self._has_moved = True
         lane.finished_at = now
         lane.finish(attempt)
         self._let_rows_go(attempt.rows)

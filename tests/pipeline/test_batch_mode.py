@@ -30,7 +30,7 @@ from tests.sink import Sink
 def batch_dispatcher(kafka: KafkaConnection, tmp_path: Path) -> Iterator[None]:
     tables = (CONTRACT_TOPIC, LEDGER_TOPIC, CLAIMS_TOPIC, REPORT_TOPIC)
     topics.create_missing(kafka.admin(), [topics.TopicSpec(name, config=topics.COMPACTED) for name in tables])
-    command = [sys.executable, "-m", "penstock.cli.main", "dispatcher", "--mode", "batch"]
+    command = [sys.executable, "-m", "penstock.cli.main", "dispatcher", "--gear", "bulk"]
     command += ["--bootstrap-servers", kafka.bootstrap_servers, "--data-dir", str(tmp_path)]
     with subprocess.Popen(command, env={**os.environ}) as process:
         yield

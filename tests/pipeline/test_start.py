@@ -7,6 +7,7 @@ from confluent_kafka import Consumer
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC, Subscription
 from penstock.kafka import ledger, topics
+from penstock.kafka.clients import Clients
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.group_image import MARK
 from penstock.kafka.groups import Groups
@@ -41,7 +42,7 @@ def position(kafka: KafkaConnection, subscription: Subscription) -> int:
 
 def test_it_begins_where_the_ledger_says(kafka: KafkaConnection, subscription: Subscription) -> None:
     assert find_beginning(
-        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+        Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
     ).offsets == {0: 4}
 
 
@@ -51,7 +52,7 @@ def test_a_lane_beyond_the_end_of_the_log_comes_back(kafka: KafkaConnection, sub
     writer.write(LaneKey(subscription.uid, topic_id(kafka, subscription), 0), 1, LaneRecord(1000, ((1001, 1005),)))
     writer.flush("a test")
     assert find_beginning(
-        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+        Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
     ).offsets == {0: 10}
     assert position(kafka, subscription) == 10
 
@@ -61,13 +62,13 @@ def test_a_reset_from_outside_is_obeyed_once(kafka: KafkaConnection, subscriptio
     groups = Groups(kafka)
     groups.commit(subscription.group, subscription.topic, {0: 2}, "")
     assert find_beginning(
-        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+        Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
     ).offsets == {0: 2}
     assert position(kafka, subscription) == 2
     assert groups.offsets([subscription.group])[subscription.group][subscription.topic, 0] == (2, MARK)
     groups.commit(subscription.group, subscription.topic, {0: 9}, MARK)
     assert find_beginning(
-        kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+        Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
     ).offsets == {0: 2}
     groups.close()
 
@@ -84,7 +85,7 @@ def test_a_consumer_in_the_group_of_a_trigger_stops_nothing(
         assert message is not None
         member.commit(message, asynchronous=False)
         assert find_beginning(
-            kafka, ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+            Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
         ).offsets == {0: 4}
     finally:
         member.close()

@@ -13,6 +13,7 @@ import pytest
 from penstock.contract.model import QueryReport, Subscription
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.pipeline import topic as module
+from penstock.pipeline.gears import Gearbox
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.topic import Topic
 from penstock.pipeline.topic_query import Environment
@@ -35,8 +36,11 @@ class Query:
 
     world: World
 
-    def __init__(self, topic: str, environment: Any, uid: str | None = None) -> None:
+    def __init__(self, topic: str, environment: Any, uid: str | None = None, *, is_old: bool = False) -> None:
         self.uid = uid
+        self.gearbox = Gearbox()
+        self.pinned_apart: frozenset[str] = frozenset()
+        self.topic_partitions = 2
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[tuple[str, int]] = frozenset()
         self.only: frozenset[int] = frozenset()
@@ -64,7 +68,8 @@ class Query:
         self.must_restart = False
         self.topic_id = self.world.topic_id
         behind = frozenset() if self.uid else self.world.left_behind - self.apart
-        self.running = self.wanted, self.apart | behind
+        pinned = {(uid, p) for uid in self.pinned_apart for p in (0, 1)}
+        self.running = self.wanted, self.apart | behind | pinned
         self.running_since = time.time()
         self.behind = behind
 
@@ -111,7 +116,9 @@ def known() -> KnownLedger:
 def topic(world: World, known: KnownLedger) -> Topic:
     nothing: Any = None
     ledger: Any = known
-    made = Topic("orders", Environment(nothing, DispatcherSettings(), nothing, ledger, nothing, 0.0))
+    made = Topic(
+        "orders", Environment(nothing, DispatcherSettings(), nothing, ledger, nothing, nothing, nothing, 0.0)
+    )
     made.wanted = (A, B)
     return made
 

@@ -10,7 +10,9 @@ import pytest
 from penstock.contract.model import CLAIMS_TOPIC
 from penstock.delivery.deliver import Limits
 from penstock.kafka import claims
+from penstock.kafka.clients import Clients
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.doorbell import Doorbell
 from penstock.kafka.ledger import FollowedLedger, Ledger, LedgerPart
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
 from penstock.pipeline.settings import DispatcherSettings
@@ -36,9 +38,9 @@ class Query:
 def topic_query(kafka: KafkaConnection) -> TopicQuery:
     create_missing(kafka.admin(), [TopicSpec(CLAIMS_TOPIC, config=COMPACTED)])
     session: Any = None
-    environment = Environment(
-        session, DispatcherSettings(), kafka, FollowedLedger(kafka), kafka.lasting_producer(), time.time()
-    )
+    ledger, producer, clients = FollowedLedger(kafka), kafka.lasting_producer(), Clients(kafka)
+    doorbell = Doorbell(kafka, lambda _: None)
+    environment = Environment(session, DispatcherSettings(), kafka, ledger, producer, clients, doorbell, time.time())
     return TopicQuery("orders", environment)
 
 
@@ -46,7 +48,7 @@ def running(kafka: KafkaConnection, topic_id: str, number: int, *, is_active: bo
     packed = LedgerPart(Ledger(), 0).packed()
     assignment = Assignment(kafka, "orders", topic_id, b"[]", Limits(), 1, topic_id, frozenset(), packed, number, 0)
     query: Any = Query(is_active=is_active)
-    return Running(query, assignment, (), (0,), Path("nowhere"), time.time())
+    return Running(query, "live", assignment, (), (0,), Path("nowhere"), time.time())
 
 
 @pytest.mark.parametrize("has_claimed", [False, True])
@@ -62,6 +64,7 @@ def test_a_query_that_fails_at_its_start(kafka: KafkaConnection, topic_query: To
     topic_query._await_tasks(new)
     topic_query._give_up(new, old)
     assert topic_query._running is (None if has_claimed else old)
-    assert old.query.is_stopped is has_claimed
+    stand_in: Any = old.query
+    assert stand_in.is_stopped is has_claimed
     assert topic_query.report.state == ("failed" if has_claimed else "refused")
     assert topic_query.report.reason == "Spark cannot"

@@ -11,7 +11,9 @@ def dispatcher(
     bootstrap_servers: Annotated[str | None, typer.Option(help="Kafka brokers, host:port,…")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Scratch files and the ready mark.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark master.")] = None,
-    mode: Annotated[str | None, typer.Option(help="live (milliseconds) or batch (throughput).")] = None,
+    gear: Annotated[
+        str | None, typer.Option(help="auto (by what flows), live (milliseconds) or bulk (throughput).")
+    ] = None,
 ) -> None:
     """Delivers events: follows the contract and runs a Spark query per topic.
 
@@ -20,5 +22,5 @@ def dispatcher(
     from penstock.pipeline.dispatch import run
     from penstock.pipeline.settings import DispatcherSettings
 
-    flags = {"bootstrap_servers": bootstrap_servers, "data_dir": data_dir, "master": master, "mode": mode}
+    flags = {"bootstrap_servers": bootstrap_servers, "data_dir": data_dir, "master": master, "gear": gear}
     run(load(DispatcherSettings, flags))

@@ -13,7 +13,7 @@ def page(settings: UpSettings) -> str:
         ("Events in", f"{http_url(settings.host, settings.ingress_port)}/NAMESPACE/BROKER"),
         ("Admin, dashboard", f"{admin}/"),
         ("Kafka", f"{settings.kafka_address} ({kafka})"),
-        ("Dispatcher", f"Spark {settings.master}, {settings.mode}"),
+        ("Dispatcher", f"Spark {settings.master}, {settings.gear}"),
         ("Data and logs", str(settings.data_path)),
     ]
     lines = ["", *(f"  {label:<18}{value}" for label, value in rows), ""]

@@ -22,8 +22,8 @@ RECEIVER_ENDS, DISPATCHER_ENDS, CONTROLLER_ENDS, KAFKA_ENDS = range(4)
 
 def check(settings: UpSettings) -> None:
     """Refuses what cannot work before anything is started."""
-    if settings.mode not in ("live", "batch"):
-        raise Misconfigured(f'--mode "{settings.mode}" is neither live nor batch', hint="--mode live")
+    if settings.gear not in ("auto", "live", "bulk"):
+        raise Misconfigured(f'--gear "{settings.gear}" is none of auto, live, bulk', hint="--gear auto")
     wanted = {"--ingress-port": [settings.ingress_port], "--admin-port": [settings.admin_port]}
     if not settings.bootstrap_servers:
         wanted["--kafka-port"] = list(settings.cluster.ports)
@@ -91,7 +91,7 @@ def _ours(settings: UpSettings, environment: Mapping[str, str]) -> list[Part]:
             patience_seconds=30.0,  # it drains: what it accepted is answered first
         ),
         Part(
-            command=command("dispatcher", "--mode", settings.mode),
+            command=command("dispatcher", "--gear", settings.gear),
             is_ready=lambda pid: says_ready(ready_file, pid),
             log=directory.logs / "dispatcher.log",
             start_rank=THEN_THE_REST,

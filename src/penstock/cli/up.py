@@ -21,7 +21,7 @@ def up(  # noqa: PLR0913 (one option per setting)
         str | None, typer.Option(help="A Kafka cluster of your own instead.", metavar="HOST:PORT,…")
     ] = None,
     master: Annotated[str | None, typer.Option(help="Spark master.", metavar="URL")] = None,
-    mode: Annotated[str | None, typer.Option(help="live or batch.")] = None,
+    gear: Annotated[str | None, typer.Option(help="auto, live or bulk.")] = None,
     partitions: Annotated[int | None, typer.Option(min=1, help="Partitions of a new broker's topic.")] = None,
     receiver_processes: Annotated[int | None, typer.Option(min=1, help="Processes that take events.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when all is ready.")] = False,
@@ -46,7 +46,7 @@ def up(  # noqa: PLR0913 (one option per setting)
         "kafka_brokers": kafka_brokers,
         "bootstrap_servers": bootstrap_servers,
         "master": master,
-        "mode": mode,
+        "gear": gear,
         "default_partitions": partitions,
         "receiver_processes": receiver_processes,
     }

@@ -18,7 +18,9 @@ class UpSettings:
     kafka_brokers: int = setting(1, "brokers of the embedded Kafka, 1 to 3")
     bootstrap_servers: str | None = setting(None, "a Kafka cluster of your own, instead of the embedded one")
     master: str = setting("local[*]", "Spark master")
-    mode: str = setting("live", "live: milliseconds; batch: micro-batches, throughput first")
+    gear: str = setting(
+        "auto", "auto: by what flows; live: milliseconds, always; bulk: micro-batches, throughput first"
+    )
     default_partitions: int = setting(4, "partitions of a new broker's topic; each costs a worker")
     receiver_processes: int = setting(1, "processes that take events")
 
@@ -45,7 +47,7 @@ def environment_of_parts(settings: UpSettings, java_home: Path) -> Mapping[str, 
         "PENSTOCK_ADMIN_PORT": str(settings.admin_port),
         "PENSTOCK_BOOTSTRAP_SERVERS": settings.kafka_address,
         "PENSTOCK_MASTER": settings.master,
-        "PENSTOCK_MODE": settings.mode,
+        "PENSTOCK_GEAR": settings.gear,
         "PENSTOCK_DEFAULT_PARTITIONS": str(settings.default_partitions),
         "PENSTOCK_RECEIVER_PROCESSES": str(settings.receiver_processes),
         "JAVA_HOME": str(java_home),

@@ -19,6 +19,7 @@ DEAD_LETTERS_TOPIC = "penstock-deadletters"
 ADDRESSEE = "penstock-to"  # a record header: the uid of the only subscription that shall have the event
 
 
+Pin = Literal["auto", "live", "bulk"]  # the gear in which a subscription shall be served
 Order = Literal["ordered", "unordered", "key"]  # in which a subscription gets its events
 
 
@@ -61,6 +62,7 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     order: Order = "unordered"
     paused: str = ""  # why nothing is delivered; empty: it is
     paused_until: float = 0.0  # seconds since the epoch; 0: until somebody resumes it
+    gear: Pin = "auto"
     reply_topic: str = ""  # where events go that the subscriber sends back; none: they are dropped
 
     def is_paused(self, now: float) -> bool:
@@ -89,7 +91,7 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     subscriptions: tuple[str, ...] = ()  # uids it serves
     apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
-    mode: Literal["live", "batch"] = "live"
+    gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
 
 

@@ -11,8 +11,10 @@ MAX_IN_FLIGHT = "penstock.dev/delivery.max-in-flight"  # requests at once
 MAX_RATE = "penstock.dev/delivery.max-rate"  # events per second
 PAUSED = "penstock.dev/paused"  # the reason, or any other text
 PAUSED_UNTIL = "penstock.dev/paused-until"  # ISO 8601, with a time zone
-START = "penstock.dev/start"
+START = "penstock.dev/start"  # or a time, ISO 8601
 STARTS = ("earliest", "latest")
+GEAR = "penstock.dev/delivery.gear"  # on a trigger, or on a broker for all of its triggers
+GEARS = ("auto", "live", "bulk")
 BROKER_LABEL = "eventing.knative.dev/broker"
 
 # What reconciling notes in status.annotations.

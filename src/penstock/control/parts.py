@@ -52,7 +52,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
             "topic": q.topic,
             "state": q.state,
             "reason": q.reason,
-            "mode": q.mode,
+            "gear": q.gear,
             "subscriptions": len(q.subscriptions),
             "apart": [names.get(uid, uid) for uid in q.apart],
         }

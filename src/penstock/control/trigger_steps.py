@@ -44,6 +44,9 @@ def _choose_start(world: World, trigger: Resource, topic: Topic) -> Start:
     if decided is not None:
         return decided.covering(topic.partitions)
     broker = _broker(world, trigger)
+    since = triggers.asked_start(trigger)
+    if since is not None:
+        return Start(topic.topic_id, topics.offsets_at(world.admin, topic.name, topic.partitions, since))
     from_earliest = broker is not None and triggers.starts_at_earliest(trigger, broker)
     read = topics.earliest_offsets if from_earliest else topics.latest_offsets
     return Start(topic.topic_id, read(world.admin, topic.name, topic.partitions))

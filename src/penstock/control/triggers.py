@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.contract.model import Agreement, Order, QueryReport, Subscription
+from penstock.contract.model import Agreement, Order, Pin, QueryReport, Subscription
 from penstock.control import deliveries, names, times
 from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, timestamp, true, unknown
@@ -97,6 +97,7 @@ def plan(trigger: Resource, lookup: Lookup) -> TriggerPlan:
             order=_order(trigger),
             paused=_paused(trigger),
             paused_until=times.epoch_of(annotations_of(trigger).get(names.PAUSED_UNTIL)),
+            gear=_gear(trigger, broker),
             reply_topic=topic.name,
         )
     return TriggerPlan(conditions, topic, subscriber.url, sink.url if sink else None, subscription)
@@ -106,6 +107,12 @@ def _order(trigger: Resource) -> Order:
     """Validated when it was applied; what a foreign store may hold besides means what Knative takes it for."""
     orders: dict[str | None, Order] = {"ordered": "ordered", "key": "key"}
     return orders.get(annotations_of(trigger).get(names.DELIVERY_ORDER), "unordered")
+
+
+def _gear(trigger: Resource, broker: Resource | None) -> Pin:
+    pins: dict[str | None, Pin] = {"live": "live", "bulk": "bulk", "auto": "auto"}
+    of_broker = annotations_of(broker).get(names.GEAR) if broker is not None else None
+    return pins.get(annotations_of(trigger).get(names.GEAR, of_broker), "auto")
 
 
 def _paused(trigger: Resource) -> str:
@@ -194,6 +201,12 @@ def decided_start_before_topic(trigger: Resource, broker: Resource | None) -> St
     if before is None and (broker is None or names.NOTED_TOPIC_ID not in noted(broker)):
         return Start("", {})
     return before
+
+
+def asked_start(trigger: Resource) -> float | None:
+    """The time from which the trigger asks for events, in seconds since the epoch."""
+    asked = annotations_of(trigger).get(names.START)
+    return None if asked is None or asked in names.STARTS else times.epoch_of(asked)
 
 
 def starts_at_earliest(trigger: Resource, broker: Resource) -> bool:

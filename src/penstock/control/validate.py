@@ -15,9 +15,9 @@ from penstock.control.names import (
     BROKER_CLASSES,
     DELIVERY_ORDER,
     EXTERNAL_TOPIC,
+    GEAR,
+    GEARS,
     ORDERS,
-    START,
-    STARTS,
     broker_topic,
     trigger_group,
 )
@@ -140,7 +140,7 @@ def _choice_problems(resource: Mapping[str, Any], annotation: str, accepted: tup
 
 
 def _broker_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
-    found = _choice_problems(resource, BROKER_CLASS, BROKER_CLASSES)
+    found = _choice_problems(resource, BROKER_CLASS, BROKER_CLASSES) + _choice_problems(resource, GEAR, GEARS)
     topic = _annotations(resource).get(EXTERNAL_TOPIC)
     if isinstance(topic, str) and (not _TOPIC.match(topic) or topic in (".", "..")):
         found.append(Problem(f"metadata.annotations[{EXTERNAL_TOPIC}]", f'"{topic}" is not a name Kafka allows'))
@@ -174,7 +174,8 @@ def _config_reference_problems(config: Any) -> list[Problem]:
 
 
 def _trigger_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
-    found = _choice_problems(resource, DELIVERY_ORDER, ORDERS) + _choice_problems(resource, START, STARTS)
+    found = _choice_problems(resource, DELIVERY_ORDER, ORDERS) + _choice_problems(resource, GEAR, GEARS)
+    found += validate_delivery.start_problems(_annotations(resource))
     found += validate_delivery.annotation_problems(_annotations(resource))
     if not is_map(spec):
         return [*found, Problem("spec", "must be an object with broker and subscriber")]

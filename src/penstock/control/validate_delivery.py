@@ -142,18 +142,30 @@ def annotation_problems(annotations: Mapping[str, Any]) -> list[Problem]:
     rate = annotations.get(names.MAX_RATE)
     if rate is not None and not (_is_number(rate) and 0 < float(rate) <= HIGHEST_RATE):
         found.append(Problem(_where(names.MAX_RATE), f'must be events per second, such as 50 or 0.5, not "{rate}"'))
-    until = annotations.get(names.PAUSED_UNTIL)
-    if isinstance(until, str):
-        try:
-            times.epoch_of(until)
-        except ValueError as error:
-            where = _where(names.PAUSED_UNTIL)
-            found.append(Problem(where, f'"{until}" is not a time such as 2026-12-24T18:00:00Z: {error}'))
+    found += _time_problems(annotations.get(names.PAUSED_UNTIL), _where(names.PAUSED_UNTIL), "")
     wait = annotations.get(names.BATCH_WAIT)
     found += _duration_problems(wait, _where(names.BATCH_WAIT), positive=False)
     if not found and wait is not None and seconds_of(wait) > LONGEST_BATCH_WAIT_SECONDS:
         found.append(Problem(_where(names.BATCH_WAIT), "must be at most a minute, PT1M"))
     return found
+
+
+def start_problems(annotations: Mapping[str, Any]) -> list[Problem]:
+    """Where a subscription begins."""
+    asked = annotations.get(names.START)
+    if asked in names.STARTS:
+        return []
+    return _time_problems(asked, _where(names.START), f"{', '.join(names.STARTS)} or ")
+
+
+def _time_problems(value: Any, where: str, else_than: str) -> list[Problem]:
+    if value is None:
+        return []
+    try:
+        times.epoch_of(str(value))
+    except ValueError as error:
+        return [Problem(where, f'"{value}" is not {else_than}a time such as 2026-12-24T18:00:00Z: {error}')]
+    return []
 
 
 def _where(annotation: str) -> str:

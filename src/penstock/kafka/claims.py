@@ -77,7 +77,8 @@ class Watch:
     """Claims and, for a while, the ledger as one consumer sees them. Not a thread: its owner calls ``poll``.
 
     The ledger is followed from what is known of it already until ``leave_ledger``: once a worker has taken over it is
-    the only writer of its lanes, and the claims are all it still needs to see.
+    the only writer of its lanes, and the claims are all it still needs to see. Each has its own consumer: a fetch
+    that waits at the end of one topic would keep the other's waiting behind it, for most of a second.
     """
 
     def __init__(self, connection: KafkaConnection, known: LedgerPart | None = None) -> None:
@@ -89,33 +90,45 @@ class Watch:
         if known is not None:
             self._reached[LEDGER_TOPIC] = known.offset
         self._ends = Ends(connection)
-        self._consumer: Consumer = connection.consumer()
-        self._consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in self._reached.items()])
+        self._has_fetched = False
+        self._consumers: dict[str, Consumer] = {CLAIMS_TOPIC: connection.consumer()}
+        if known is not None:
+            self._consumers[LEDGER_TOPIC] = connection.consumer(**{"fetch.wait.max.ms": 20})
+        for topic, consumer in self._consumers.items():
+            consumer.assign([TopicPartition(topic, 0, self._reached[topic])])
 
     def poll(self, timeout_seconds: float = 0.0) -> None:
         """Takes what has come."""
-        for message in self._consumer.consume(1000, timeout_seconds):
-            if message.error() is not None:
-                continue  # the end of a partition, or a broker that is away: the next poll tells
-            if message.topic() not in self._reached:
-                continue  # left, but fetched before
-            self._reached[message.topic()] = message.offset() + 1
-            if message.topic() == LEDGER_TOPIC:
-                self.ledger.take(message.key(), message.value())
-            elif message.value() is not None:
-                self._take_claim(message.key().decode(), message.value(), message.offset())
+        for topic, consumer in self._consumers.items():
+            for message in consumer.consume(1000, timeout_seconds / len(self._consumers)):
+                if message.error() is not None:
+                    continue  # the end of a partition, or a broker that is away: the next poll tells
+                self._reached[topic] = message.offset() + 1
+                if topic == LEDGER_TOPIC:
+                    self.ledger.take(message.key(), message.value())
+                elif message.value() is not None:
+                    self._take_claim(message.key().decode(), message.value(), message.offset())
 
     def read_to_end(self, timeout_seconds: float) -> None:
         """Until what is followed has been read up to where it ended when this was called, or later."""
-        ends = {topic: self._ends.of(topic) for topic in self._reached}
         deadline = time.monotonic() + timeout_seconds
-        while any(self._reached[topic] < end for topic, end in ends.items()):
+        ends = {topic: self._ends.of(topic) for topic in self._reached} if self._has_fetched else {}
+        while any(self._reached[topic] < ends.get(topic, self._reached[topic] + 1) for topic in self._reached):
             if time.monotonic() > deadline:
                 raise Unavailable(f"claims and ledger could not be read within {timeout_seconds:g} s")
             self.poll(0.02)
+            self._first_ends(ends)
+        self._has_fetched = True
+
+    def _first_ends(self, ends: dict[str, int]) -> None:
+        """As the first fetches say: asked for it, a client that is not connected yet may take most of a second."""
+        for topic in self._reached.keys() - ends.keys():
+            _, end = self._consumers[topic].get_watermark_offsets(TopicPartition(topic, 0), cached=True)
+            if end >= 0:
+                ends[topic] = end
 
     def leave_ledger(self) -> None:
-        self._consumer.incremental_unassign([TopicPartition(LEDGER_TOPIC, 0)])
+        self._consumers.pop(LEDGER_TOPIC).close()
         del self._reached[LEDGER_TOPIC]
         self.ledger = Ledger()  # it may be large
 
@@ -132,7 +145,8 @@ class Watch:
         return any(g < below for g in self._unclosed.get(_key(topic_id, partition), ()))
 
     def close(self) -> None:
-        self._consumer.close()
+        for consumer in self._consumers.values():
+            consumer.close()
         self._ends.close()
 
     def _take_claim(self, key: str, raw: bytes, offset: int) -> None:

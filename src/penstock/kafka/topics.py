@@ -146,6 +146,12 @@ def offsets_at(admin: AdminClient, topic: str, partitions: int, seconds: float) 
     return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
 
 
+def is_quiet(admin: AdminClient, topic: str, ends: Mapping[int, int], seconds: float) -> bool:
+    """Whether no record has come for so long; ``ends`` names all partitions."""
+    since = offsets_at(admin, topic, len(ends), time.time() - seconds)
+    return all(since[partition] >= end for partition, end in ends.items())
+
+
 def _offsets(admin: AdminClient, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
     asked = {TopicPartition(topic, p): spec for p in range(partitions)}
     found = {}

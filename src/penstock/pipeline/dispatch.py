@@ -25,7 +25,9 @@ from penstock.contract.model import (
 )
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka import claims, topics
+from penstock.kafka.clients import Clients
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.doorbell import Doorbell
 from penstock.kafka.fetch import spark_connector_jars
 from penstock.kafka.group_image import GroupImages
 from penstock.kafka.java import java_home
@@ -42,6 +44,7 @@ logger = logging.getLogger("penstock.dispatcher")
 LOOP_SECONDS = 0.5  # how often queries are looked at; a change of the contract is noticed at once
 BEAT_SECONDS = 2.0
 PARTITIONS_SECONDS = 10.0
+SHORTEST_QUIET_SECONDS = 5.0  # before a topic may have to make room for another
 
 
 def run(settings: DispatcherSettings) -> None:
@@ -56,12 +59,18 @@ def run(settings: DispatcherSettings) -> None:
     session = start_session(settings, spark_connector_jars(), java_home())
     _end_on_signals(stopping)  # again: PySpark takes Ctrl-C for itself
     ledger, producer = FollowedLedger(connection), connection.lasting_producer()
-    dispatcher = Dispatcher(Environment(session, settings, connection, ledger, producer, started_at))
+    notes = Notes()
+    doorbell = Doorbell(connection, notes.ring)
+    environment = Environment(
+        session, settings, connection, ledger, producer, Clients(connection), doorbell, started_at
+    )
+    dispatcher = Dispatcher(environment, notes)
     try:
         dispatcher.start(stopping)
         with ready_mark(Path(settings.data_dir)):
-            if not dispatcher.is_wanted:
-                warm_up(session)
+            dispatcher.advance()
+            if dispatcher.is_idle and not stopping.is_set():
+                warm_up(session, settings, connection, scratch)
             while not stopping.is_set():
                 dispatcher.advance()
                 dispatcher.rest()
@@ -76,10 +85,28 @@ def _end_on_signals(stopping: threading.Event) -> None:
         signal.signal(number, lambda *_: stopping.set())
 
 
+class Notes:
+    """What other threads leave for the dispatcher's round."""
+
+    def __init__(self) -> None:
+        self.is_awake = threading.Event()
+        self.rung: list[str] = []  # topics that something has come to while they were cold
+        self.resets: list[Subscription] = []  # noticed, not yet obeyed
+
+    def ring(self, topic: str) -> None:
+        self.rung.append(topic)
+        self.is_awake.set()
+
+    def reset(self, subscription: Subscription) -> None:
+        self.resets.append(subscription)
+        self.is_awake.set()
+
+
 class Dispatcher:
     """All queries, and what is told about them. Runs in ``advance``; other threads only leave notes."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, notes: Notes) -> None:
+        self._notes = notes
         self._environment = environment
         self._connection = environment.connection
         self._settings = environment.settings
@@ -87,14 +114,12 @@ class Dispatcher:
         self._changed_at: float | None = None
         self._topics: dict[str, Topic] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
-        self._images = GroupImages(self._connection, environment.ledger, self._on_reset)
-        self._resets: list[Subscription] = []  # noticed, not yet obeyed
+        self._images = GroupImages(self._connection, environment.ledger, notes.reset)
+        self._first_topics: set[str] = set()  # those that were wanted before this dispatcher started
         self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = environment.producer
-        self._admin = self._connection.admin()
         self._reported: dict[str, bytes | None] = {}
         self._is_stopped = threading.Event()
-        self._is_awake = threading.Event()
         self._slots = slots(environment.session)
         self._has_beaten = threading.Event()
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
@@ -108,6 +133,7 @@ class Dispatcher:
                 break
             except Unavailable as error:
                 logger.info("waiting: %s", error.message)
+        self._first_topics = {each.topic for subscriptions in self._contract.values() for each in subscriptions}
         while not stopping.is_set():
             try:
                 first = claims.next_query_number(self._producer, "dispatcher")
@@ -121,14 +147,14 @@ class Dispatcher:
         self._has_beaten.wait(10.0)
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether anybody subscribes to anything."""
-        return any(self._contract.values())
+    def is_idle(self) -> bool:
+        """Whether nothing runs, since nobody subscribes to anything or all topics are quiet."""
+        return not any(topic.slots for topic in self._topics.values())
 
     def rest(self) -> None:
         """Until there is something to do, or it is time to look."""
-        self._is_awake.wait(LOOP_SECONDS)
-        self._is_awake.clear()
+        self._notes.is_awake.wait(LOOP_SECONDS)
+        self._notes.is_awake.clear()
         if self._changed_at is not None:  # it settles first: several changes often come together
             time.sleep(max(0.0, self._changed_at + self._settings.take_over_seconds - time.monotonic()))
 
@@ -138,17 +164,26 @@ class Dispatcher:
         if changed_at is not None and time.monotonic() - changed_at >= self._settings.take_over_seconds:
             self._changed_at = None
             self._take_contract()
-        while self._resets:
-            reset = self._resets.pop()
+        while self._notes.resets:
+            reset = self._notes.resets.pop()
             if reset.topic in self._topics:
                 self._topics[reset.topic].reset(reset.uid)
-        for topic in list(self._topics.values()):
+        rung = set()
+        while self._notes.rung:
+            name = self._notes.rung.pop()
+            if name in self._topics:
+                self._topics[name].wake()
+                rung.add(name)
+        for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
+                if topic.is_cold and topic.name in rung:
+                    self._make_room(topic.partitions)
                 topic.advance(self._free_slots())
             except PenstockError as error:  # Kafka is away: the next round tries again
                 logger.warning("%s: %s", topic.name, error.message)
             if not topic.wanted and not topic.slots:
                 del self._topics[topic.name]
+        self._prepare_one()
         self._images_follow()
         try:
             self._notice_partitions()
@@ -163,6 +198,7 @@ class Dispatcher:
                 topic.stop()
             except PenstockError as error:
                 logger.warning("%s was not ended in order: %s", topic.name, error.message)
+        self._environment.doorbell.close()
         self._images.stop()
         self._table.stop()
 
@@ -173,11 +209,7 @@ class Dispatcher:
         else:
             self._contract[key] = decode_agreement(value).subscriptions
         self._changed_at = time.monotonic()
-        self._is_awake.set()
-
-    def _on_reset(self, subscription: Subscription) -> None:
-        self._resets.append(subscription)  # from another thread
-        self._is_awake.set()
+        self._notes.is_awake.set()
 
     def _take_contract(self) -> None:
         wanted: dict[str, list[Subscription]] = {}
@@ -185,12 +217,30 @@ class Dispatcher:
             for each in subscriptions:
                 wanted.setdefault(each.topic, []).append(each)
         for topic in wanted.keys() - self._topics.keys():
-            self._topics[topic] = Topic(topic, self._environment)
+            self._topics[topic] = Topic(topic, self._environment, is_old=topic in self._first_topics)
         for topic, queries in self._topics.items():
             queries.wanted = tuple(sorted(wanted.get(topic, []), key=lambda each: each.uid))
 
     def _free_slots(self) -> int:
         return self._slots - sum(topic.slots for topic in self._topics.values())
+
+    def _prepare_one(self) -> None:
+        """A cold topic in each quiet round: the start that its next event asks for."""
+        if self._changed_at is None and not self._notes.is_awake.is_set():
+            for topic in self._topics.values():
+                if topic.prepare():
+                    return
+
+    def _make_room(self, wanted: int) -> None:
+        """For a topic that something has come to; those that have been quiet longest go cold."""
+        free = self._free_slots()
+        others = (each for each in self._topics.values() if each.slots and not each.is_cold)
+        for topic in sorted(others, key=lambda each: each.quiet_since):
+            if free >= wanted or time.monotonic() - topic.quiet_since < SHORTEST_QUIET_SECONDS:
+                return
+            topic.make_room()
+            topic.advance(free)
+            free = self._free_slots()
 
     def _images_follow(self) -> None:
         shown = {
@@ -208,7 +258,7 @@ class Dispatcher:
         if time.monotonic() < self._partitions_due:
             return
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
-        for name, state in topics.describe(self._admin, self._topics).items():
+        for name, state in topics.describe(self._environment.clients.admin, self._topics).items():
             topic = self._topics[name]
             if topic.topic_id is not None and (topic.partitions, topic.topic_id) != (
                 state.partitions,
@@ -232,7 +282,7 @@ class Dispatcher:
         producer = self._connection.lasting_producer()
         while not self._is_stopped.is_set():
             alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
-            alive |= {"time": time.time(), "queries": len(self._topics), "mode": self._settings.mode}
+            alive |= {"time": time.time(), "queries": len(self._topics), "gear": self._settings.gear}
             try:
                 put(producer, REPORT_TOPIC, HEARTBEAT, json.dumps(alive).encode())
                 self._has_beaten.set()

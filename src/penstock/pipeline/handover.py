@@ -84,11 +84,16 @@ def handed_over(records: DataFrame, matched: Matching, subscriptions: Sequence[S
 
     Each step adds the columns that the steps after it use more than once; unused ones Spark leaves out.
     """
-    # Spark can write all steps into one method. The JVM refuses such a method when it is long.
-    records.sparkSession.conf.set("spark.sql.codegen.wholeStage", matched.sql_length <= WHOLE_STAGE_SQL)
+    for name, value in codegen_settings(matched).items():
+        records.sparkSession.conf.set(name, value)
     for step in (*decoded(matched), *matched.steps, *_packed(matched, subscriptions)):
         records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
     return records.selectExpr(f"{ROW_SQL} AS row")
+
+
+def codegen_settings(matched: Matching) -> dict[str, str]:
+    """Spark can write all steps into one method. The JVM refuses such a method when it is long."""
+    return {"spark.sql.codegen.wholeStage": str(matched.sql_length <= WHOLE_STAGE_SQL).lower()}
 
 
 def _packed(matched: Matching, subscriptions: Sequence[Subscription]) -> Iterator[list[Column]]:

@@ -10,6 +10,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from penstock.kafka import quickstart
+from penstock.pipeline.gears import Gear
 from penstock.pipeline.settings import DispatcherSettings
 
 # Slots of a local master. A real-time task occupies one for as long as the query runs but mostly waits, so
@@ -22,10 +23,15 @@ LIVE_BATCH_BYTES = 40
 
 FAST = {
     "spark.sql.streaming.realTimeMode.allowlistCheck": "false",  # lets mapInArrow into real-time mode
-    "spark.sql.execution.pandas.udf.buffer.size": "4",  # hand over at once, do not collect
     "spark.python.unix.domain.socket.enabled": "true",  # TCP would wait 40 ms for acknowledgements
     "spark.python.daemon.module": "penstock.pipeline.daemon",  # workers begin without importing anything
     "spark.locality.wait": "0",  # a task must not wait 3 s for its favourite executor
+    "spark.sql.icu.caseMappings.enabled": "false",  # the first lower() would build tables of its own for 1.2 s
+    # Hadoop asks chmod and readlink, as processes, for every file of a checkpoint: a third of a second in each start.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 
 SAFE = {
@@ -50,7 +56,7 @@ SMALL = {
 }
 
 # A small heap without helper threads: the driver idles most of its life.
-JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=128m")
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=128m", "-Djdk.lang.Process.launchMechanism=VFORK")
 
 
 def start_session(
@@ -71,7 +77,6 @@ def start_session(
         "spark.driver.extraJavaOptions": " ".join([*JAVA_OPTIONS, *java_options]),
         "spark.local.dir": str(Path(settings.data_dir, "scratch").absolute()),
         "spark.sql.warehouse.dir": str(Path(settings.data_dir, "scratch", "warehouse").absolute()),
-        **batch_sizes(settings.mode),
     }
     for name, value in {**FAST, **SAFE, **SMALL, **own}.items():
         builder = builder.config(name, value)
@@ -88,15 +93,17 @@ def class_archive(java_home: Path) -> Path:
     )
 
 
-def batch_sizes(mode: str) -> dict[str, str]:
-    if mode == "live":
+def arrow_settings(gear: Gear) -> dict[str, str]:
+    """How rows are collected on their way to Python. A query keeps what was set when it started."""
+    if gear == "live":
         return {
             "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
             "spark.sql.execution.arrow.maxBytesPerBatch": str(LIVE_BATCH_BYTES),
+            "spark.sql.execution.pandas.udf.buffer.size": "4",  # hand over at once, do not collect
         }
     return {
         "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 1024 * 1024),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(1024 * 1024),
         "spark.sql.execution.pandas.udf.buffer.size": "65536",
     }
 

@@ -17,9 +17,12 @@ class DispatcherSettings:
     host: str = setting("127.0.0.1", "address that Spark's own ports listen on")
     data_dir: str = setting(".penstock", "where scratch files and the ready mark go")
     master: str = setting("local[*]", "Spark master; local[*] gets as many slots as the partitions need")
-    mode: Literal["live", "batch"] = setting("live", "live: milliseconds; batch: micro-batches, throughput first")
+    gear: Literal["auto", "live", "bulk"] = setting(
+        "auto", "auto: by what flows; live: milliseconds, always; bulk: micro-batches, throughput first"
+    )
+    quiet_minutes: float = setting(5.0, "without an event, and a topic's query ends until the next one; 0: never")
     live_batch_minutes: int = setting(60, "length of a real-time batch; nothing flows for half a second between two")
-    batch_interval_seconds: float = setting(0.5, "in batch mode: how often a micro-batch starts")
+    bulk_interval_seconds: float = setting(0.2, "in bulk gear: how often a micro-batch starts at most")
     delivery_window: int = setting(
         32, "POSTs in flight per subscription and partition, where the order allows more than one"
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from penstock.contract.model import Subscription
 from penstock.errors import Misconfigured
 from penstock.kafka import claims, group_image, ledger, topics
+from penstock.kafka.clients import Clients
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import FollowedLedger, LaneKey, LaneRecord, Ledger, LedgerPart
@@ -26,8 +27,14 @@ class Beginning:
     topic_id: str
     partitions: int  # of the topic
     offsets: Mapping[int, int]  # of those that are served
+    ends: Mapping[int, int]  # of the same
     ledger: LedgerPart  # the topic's
+    apart: frozenset[Lane]  # lanes that another query serves
     behind: frozenset[Lane]  # lanes so far behind others that they should have a query of their own
+
+    @property
+    def backlog(self) -> int:
+        return sum(self.ends[each] - offset for each, offset in self.offsets.items())
 
 
 @dataclass(frozen=True)
@@ -40,22 +47,24 @@ class Wanted:
     only: Set[int] = frozenset()  # partitions; none: all of them
     may_part: bool = False  # lanes that are far behind others are left to another query
     scope: Callable[[str], str] = str  # from the topic's id to what partitions are claimed under
+    pinned_apart: Set[str] = frozenset()  # uids whose lanes another query serves, in all partitions
 
 
-def find_beginning(connection: KafkaConnection, followed: FollowedLedger, wanted: Wanted) -> Beginning:
+def find_beginning(clients: Clients, followed: FollowedLedger, wanted: Wanted) -> Beginning:
     """Raises Misconfigured when the topic is missing, Unavailable when the ledger or Kafka cannot be read."""
     topic, subscriptions = wanted.topic, wanted.subscriptions
-    admin = connection.admin()
+    admin = clients.admin
     state = topics.describe(admin, [topic]).get(topic)
     if state is None:
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
-    mover = _Mover(connection, state.topic_id, wanted.scope(state.topic_id))
+    mover = _Mover(clients.connection, state.topic_id, wanted.scope(state.topic_id))
     # Those that another query serves are not moved under its hands; it is stopped first (``Topic.reset``).
+    apart = {*wanted.apart, *((uid, each) for uid in wanted.pinned_apart for each in range(state.partitions))}
     elsewhere = {uid for uid, _ in wanted.apart}
     own = [each for each in subscriptions if each.uid not in elsewhere]
     if not wanted.only:
-        _obey_resets(connection, own, mover)
+        _obey_resets(clients.groups, own, mover)
     followed.read_to_end()
     part = followed.part(lambda lane: lane.topic_id == state.topic_id)
     known = part.ledger
@@ -65,7 +74,7 @@ def find_beginning(connection: KafkaConnection, followed: FollowedLedger, wanted
     offsets = {}
     behind = set()
     for partition in partitions:
-        served = [each for each in subscriptions if (each.uid, partition) not in wanted.apart]
+        served = [each for each in subscriptions if (each.uid, partition) not in apart]
         if wanted.may_part:
             late = far_behind(known, state.topic_id, partition, served, earliest[partition])
             behind |= {(uid, partition) for uid in late}
@@ -80,7 +89,8 @@ def find_beginning(connection: KafkaConnection, followed: FollowedLedger, wanted
                 earliest[partition] - 1,
             )
         offsets[partition] = min(max(first, earliest[partition]), latest[partition])
-    return Beginning(state.topic_id, state.partitions, offsets, part, frozenset(behind))
+    ends = {each: latest[each] for each in partitions}
+    return Beginning(state.topic_id, state.partitions, offsets, ends, part, frozenset(apart), frozenset(behind))
 
 
 def far_behind(
@@ -120,22 +130,18 @@ class _Mover:
             claims.close(producer, self._scope, partition, generation)
 
 
-def _obey_resets(connection: KafkaConnection, subscriptions: Sequence[Subscription], mover: _Mover) -> None:
+def _obey_resets(groups: Groups, subscriptions: Sequence[Subscription], mover: _Mover) -> None:
     """Somebody set a group's offsets: the lanes go there."""
-    groups = Groups(connection)
-    try:
-        for subscription, asked in group_image.resets(groups, subscriptions):
-            try:
-                # Without our mark: should we die before the lanes are moved, it is still a reset.
-                groups.commit(subscription.group, subscription.topic, asked, "reset")
-            except Misconfigured as error:
-                logger.error("%s; its offsets are not taken for a reset", error.message)
-                continue
-            logger.warning("group %s was reset from outside to %s: obeyed", subscription.group, asked)
-            mover.move(subscription, asked)
-            groups.commit(subscription.group, subscription.topic, asked, group_image.MARK)
-    finally:
-        groups.close()
+    for subscription, asked in group_image.resets(groups, subscriptions):
+        try:
+            # Without our mark: should we die before the lanes are moved, it is still a reset.
+            groups.commit(subscription.group, subscription.topic, asked, "reset")
+        except Misconfigured as error:
+            logger.error("%s; its offsets are not taken for a reset", error.message)
+            continue
+        logger.warning("group %s was reset from outside to %s: obeyed", subscription.group, asked)
+        mover.move(subscription, asked)
+        groups.commit(subscription.group, subscription.topic, asked, group_image.MARK)
 
 
 def _pull_back(

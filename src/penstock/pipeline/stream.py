@@ -3,31 +3,40 @@
     Kafka source ─▶ decode headers ─▶ match all subscriptions ─▶ pack ─▶ Python worker per partition
                     └────────── one projection, generated code ──────┘    (worker.serve_partition)
 
-Two gears with the same code: *live* (real-time mode, a task per partition that never ends of itself) and
-*batch* (micro-batches). Spark's checkpoint is scratch in both: every query starts at the ledger's positions.
+Two gears with the same code: *live* (real-time mode, a task per partition that never ends of itself) and *bulk*
+(micro-batches); see ``gears.py``. Spark's checkpoint is scratch in both: a query starts at the ledger's positions.
 """
 
 import json
+import shutil
+import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own idiom
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.udf import _create_udf
 from pyspark.util import PythonEvalType
 
+from penstock.contract.model import CONTRACT_TOPIC
 from penstock.errors import Misconfigured
 from penstock.filter.matching import Matching, matching
-from penstock.pipeline.handover import handed_over
+from penstock.kafka.connection import KafkaConnection
+from penstock.pipeline.gears import Gear
+from penstock.pipeline.handover import codegen_settings, handed_over
+from penstock.pipeline.session import arrow_settings
 from penstock.pipeline.settings import DispatcherSettings, megabytes
 from penstock.pipeline.worker import Assignment, serve_partition
 
 # 1,000 CESQL filters of three terms have 240,000 characters of SQL, and planning them takes some 250 MB.
 FILTER_SQL_PER_MEGABYTE = 600
-BATCH_OPTIONS = {"maxOffsetsPerTrigger": "20000"}  # real-time mode knows no such bound
+WARM_SECONDS = 10.0  # at most: a new system has no record that could come through
+Serve = Callable[[Iterator[Any]], Iterator[Any]]  # what runs in a Python worker
+BULK_OPTIONS = {"maxOffsetsPerTrigger": "100000"}  # real-time mode knows no such bound
 
 
 @dataclass(frozen=True)
@@ -37,19 +46,53 @@ class QueryPlan:
     assignment: Assignment
     starting_offsets: Mapping[int, int]  # exactly the topic's partitions
     checkpoint: str
+    gear: Gear = "live"
+
+
+@dataclass(frozen=True)
+class PreparedQuery:
+    """Analysed by Spark, which is a quarter of its start; it may be started at any time, once."""
+
+    plan: QueryPlan
+    session: SparkSession
+    writer: DataStreamWriter
+    settings: Mapping[str, str]
+
+    def start(self) -> StreamingQuery:
+        for name, value in self.settings.items():  # the query keeps those that it was started with
+            self.session.conf.set(name, value)
+        _make_checkpoint(Path(self.plan.checkpoint))
+        return self.writer.start()
 
 
 def start_query(session: SparkSession, settings: DispatcherSettings, plan: QueryPlan) -> StreamingQuery:
-    records = _records(session, plan, BATCH_OPTIONS if settings.mode == "batch" else {})
+    return prepare_query(session, settings, plan).start()
+
+
+def prepare_query(
+    session: SparkSession, settings: DispatcherSettings, plan: QueryPlan, serve: Serve | None = None
+) -> PreparedQuery:
+    is_live = plan.gear == "live"
+    records = _records(session, plan, {} if is_live else BULK_OPTIONS)
     subscriptions = plan.assignment.subscriptions()
     matched = matching(each.filters for each in subscriptions)
     _check_size(matched, settings)
-    rows = _rows(handed_over(records, matched, subscriptions), fillers=settings.mode == "live")
-    delivered = _map_in_arrow(rows, partial(serve_partition, plan.assignment))
+    rows = _rows(handed_over(records, matched, subscriptions), fillers=is_live)
+    delivered = _map_in_arrow(rows, serve or partial(serve_partition, plan.assignment))
     writer = delivered.writeStream.format("noop").outputMode("update").option("checkpointLocation", plan.checkpoint)
-    if settings.mode == "live":
-        return writer.trigger(realTime=f"{settings.live_batch_minutes} minutes").start()
-    return writer.trigger(processingTime=f"{int(settings.batch_interval_seconds * 1000)} milliseconds").start()
+    if is_live:
+        writer = writer.trigger(realTime=f"{settings.live_batch_minutes} minutes")
+    else:
+        writer = writer.trigger(processingTime=f"{int(settings.bulk_interval_seconds * 1000)} milliseconds")
+    return PreparedQuery(plan, session, writer, {**arrow_settings(plan.gear), **codegen_settings(matched)})
+
+
+def _make_checkpoint(checkpoint: Path) -> None:
+    """Empty, as Spark would make it; it would start a process for the rights of each folder."""
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    for folder in ("offsets", "commits", "sources/0"):
+        (checkpoint / folder).mkdir(parents=True)
+    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
 
 
 def _check_size(matched: Matching, settings: DispatcherSettings) -> None:
@@ -62,11 +105,31 @@ def _check_size(matched: Matching, settings: DispatcherSettings) -> None:
         )
 
 
-def warm_up(session: SparkSession) -> None:
-    """Runs one row through the same plan as a batch: classes load, code compiles, the Python daemon starts.
+def warm_up(session: SparkSession, settings: DispatcherSettings, connection: KafkaConnection, scratch: Path) -> None:
+    """Classes load, code compiles, the Python daemon starts, and all of it works, before the first event comes.
 
     Without it the first query of a dispatcher takes several seconds longer to deliver its first event.
     """
+    one_row(session)
+    mark = scratch / "warm"
+    assignment = Assignment.of_nobody(connection, CONTRACT_TOPIC)
+    plan = QueryPlan(assignment, {0: 0}, str(scratch / "warm-up"))
+    query = prepare_query(session, settings, plan, partial(_touch, str(mark))).start()
+    deadline = time.monotonic() + WARM_SECONDS
+    while not mark.exists() and query.isActive and time.monotonic() < deadline:
+        time.sleep(0.05)
+    query.stop()
+    shutil.rmtree(plan.checkpoint, ignore_errors=True)
+
+
+def _touch(mark: str, batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        Path(mark).touch()
+    yield from ()
+
+
+def one_row(session: SparkSession) -> None:
+    """Runs one row through the same plan, as a batch; needs no Kafka."""
     record = session.range(0, 1, 1, numPartitions=1).selectExpr(  # one task, or there is a worker for every slot
         "id as offset",
         "0 as partition",
@@ -102,11 +165,11 @@ def _records(session: SparkSession, plan: QueryPlan, options: Mapping[str, str])
 def _rows(packed: DataFrame, *, fillers: bool) -> DataFrame:
     if not fillers:
         return packed
-    doubled = packed.select("row", F.explode(F.array(F.lit(True), F.lit(False))).alias("is_event"))
-    return doubled.select(F.when(F.col("is_event"), F.col("row")).alias("row"))
+    doubled = packed.selectExpr("row", "explode(array(true, false)) AS is_event")
+    return doubled.selectExpr("CASE WHEN is_event THEN row END AS row")
 
 
-def _map_in_arrow(rows: DataFrame, function: Callable[[Iterator[Any]], Iterator[Any]]) -> DataFrame:
+def _map_in_arrow(rows: DataFrame, function: Serve) -> DataFrame:
     """``DataFrame.mapInArrow``, without its demand that pandas be installed: Arrow alone is used."""
     udf = _create_udf(function, "nothing binary", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column = udf(*[rows[name] for name in rows.columns])

@@ -3,6 +3,7 @@
     a lane holds up the others ─▶ its worker parks it (ledger) ─▶ a query of its own goes on with it
     a lane is far behind at a start ─▶ the same, without holding up anybody first
     a query of its own has caught up ─▶ it lets go ─▶ the shared query is replaced, with the lane in it
+    a subscription is pinned to bulk gear, others are not ─▶ it has a query of its own for good
 
 So one slow subscriber is its own problem: the others neither wait for it nor read again what it still needs. Owned by
 the dispatcher, which calls ``advance`` again and again from one thread.
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from penstock.contract.model import QueryReport, Subscription
+from penstock.contract.model import Pin, QueryReport, Subscription
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.start import Lane
 from penstock.pipeline.topic_query import Environment, TopicQuery
@@ -28,12 +29,12 @@ ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
 
 
 class Topic:
-    def __init__(self, name: str, environment: Environment) -> None:
+    def __init__(self, name: str, environment: Environment, *, is_old: bool = False) -> None:
         self.name = name
         self.wanted: tuple[Subscription, ...] = ()
         self.serving: tuple[Subscription, ...] = ()  # those of them that are not paused
         self._environment = environment
-        self._shared = TopicQuery(name, environment)
+        self._shared = TopicQuery(name, environment, is_old=is_old)
         self._private: dict[str, TopicQuery] = {}  # by uid
         self._apart: dict[str, set[int]] = {}  # uid: its partitions that are not for the shared query; in turn
         self._returning: dict[str, set[int]] = {}  # taken back in this round
@@ -48,7 +49,7 @@ class Topic:
 
     @property
     def partitions(self) -> int:
-        return self._shared.partitions
+        return self._shared.topic_partitions
 
     @property
     def slots(self) -> int:
@@ -58,6 +59,27 @@ class Topic:
     @property
     def report(self) -> QueryReport:
         return msgspec.structs.replace(self._shared.report, apart=tuple(sorted(self._private)))
+
+    @property
+    def is_cold(self) -> bool:
+        return self._shared.gear == "cold"
+
+    @property
+    def quiet_since(self) -> float:
+        """On the monotonic clock."""
+        return self._shared.gearbox.moved_at
+
+    def prepare(self) -> bool:
+        """Makes the start of a cold topic's query ready; whether there was something to make ready."""
+        return self._shared.prepare()
+
+    def wake(self) -> None:
+        """A record has come while it was cold."""
+        self._shared.gearbox.wake()
+
+    def make_room(self) -> None:
+        """Others need its slots: it goes cold at the next round, unless it has something to do."""
+        self._shared.gearbox.rest_soon()
 
     def restart(self) -> None:
         """Partitions were added, or the topic was made anew: everything is found out again."""
@@ -82,11 +104,17 @@ class Topic:
         if self._shared.topic_id is not None:
             self._set_apart(self._parked())
             self._bring_back()
+        pinned = self._pinned_apart()
         self._shared.wanted = self.serving
+        self._shared.gearbox.pin = self._pin_of(each for each in self.serving if each.uid not in pinned)
         self._shared.apart = frozenset((uid, each) for uid, partitions in self._apart.items() for each in partitions)
+        self._shared.pinned_apart = pinned
+        self._shared.may_rest = not self._apart and not pinned
         before = self.slots
         self._shared.advance(free_slots)
         self._set_apart(self._shared.behind)
+        if self._shared.is_settled:  # or what runs may still serve them
+            self._set_apart((uid, each) for uid in sorted(pinned) for each in range(self._shared.topic_partitions))
         self._shared.behind = frozenset()
         if self._shared.must_restart:  # it was not replaced, and what runs leaves these lanes out
             self._set_apart((uid, each) for uid, lanes in self._returning.items() for each in lanes)
@@ -104,6 +132,20 @@ class Topic:
         parked = self._environment.ledger.parked(str(self._shared.topic_id))
         return [(lane.subscription_uid, lane.partition) for lane in parked if lane.subscription_uid in uids]
 
+    def _pinned_apart(self) -> frozenset[str]:
+        """Those who want bulk gear while others want milliseconds."""
+        if self._environment.settings.gear != "auto":
+            return frozenset()
+        bulk = frozenset(each.uid for each in self.serving if each.gear == "bulk")
+        return bulk if len(bulk) < len(self.serving) else frozenset()
+
+    def _pin_of(self, subscriptions: Iterable[Subscription]) -> Pin:
+        """The gear of a query for these."""
+        if self._environment.settings.gear != "auto":
+            return self._environment.settings.gear
+        pins = {each.gear for each in subscriptions}
+        return "live" if "live" in pins else "bulk" if pins == {"bulk"} else "auto"
+
     def _set_apart(self, lanes: Iterable[Lane]) -> None:
         for uid, partition in lanes:
             partitions = self._apart.setdefault(uid, set())
@@ -116,10 +158,11 @@ class Topic:
         """Those that have caught up; all at once, so that the shared query is replaced once."""
         if not self._shared.is_settled:
             return  # a query that cannot be replaced would leave them out
+        pinned = self._pinned_apart()
         for uid, query in list(self._private.items()):
             since = query.running_since
             stay = self._stays.get(uid, SHORTEST_STAY_SECONDS)
-            if since is None or time.time() - since < stay or not self._has_caught_up(uid):
+            if since is None or time.time() - since < stay or uid in pinned or not self._has_caught_up(uid):
                 continue
             logger.info("%s has caught up and shares the query of its topic again", self._name_of(uid))
             self._take_back(uid)
@@ -158,6 +201,7 @@ class Topic:
                 self._private[uid] = TopicQuery(self.name, self._environment, uid)
             query = self._private[uid]
             query.wanted, query.only = (subscriptions[uid],), frozenset(partitions)
+            query.gearbox.pin = self._pin_of(query.wanted)
             before = query.partitions
             query.advance(free_slots)
             free_slots += before - query.partitions

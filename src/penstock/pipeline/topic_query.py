@@ -1,6 +1,7 @@
 """The life of one query: started, replaced beside itself, restarted after a failure, let go.
 
     wanted ≠ running      start the next query ─ its tasks run ─ old workers let go ─ stop the old query
+    another gear          the same; into cold gear the old query is stopped first
     query failed          start again, with backoff, from the ledger
     nobody wants it       workers let go ─ stop
 
@@ -22,13 +23,16 @@ from pyspark.sql.streaming import StreamingQuery
 from penstock.contract.model import QueryReport, Subscription
 from penstock.delivery.deliver import Limits
 from penstock.errors import Misconfigured, PenstockError
-from penstock.kafka import claims
+from penstock.kafka import claims, topics
+from penstock.kafka.clients import Clients
 from penstock.kafka.connection import KafkaConnection, Producer
-from penstock.kafka.ledger import FollowedLedger
+from penstock.kafka.doorbell import Doorbell
+from penstock.kafka.ledger import FollowedLedger, LaneKey
+from penstock.pipeline.gears import Gear, Gearbox
 from penstock.pipeline.session import slots
 from penstock.pipeline.settings import DispatcherSettings
-from penstock.pipeline.start import Lane, Wanted, find_beginning
-from penstock.pipeline.stream import QueryPlan, start_query
+from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
+from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
 from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment, scope_of
 
 logger = logging.getLogger("penstock.dispatcher")
@@ -48,31 +52,43 @@ class Environment:
     connection: KafkaConnection
     ledger: FollowedLedger
     producer: Producer  # for claims and the ledger; a new one would cost every start a quarter of a second
+    clients: Clients
+    doorbell: Doorbell
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
     first_query: int = 0  # the number of no query: all that this dispatcher draws are higher
 
 
 @dataclass(frozen=True)
 class Running:
-    query: StreamingQuery
+    query: StreamingQuery | None  # none in cold gear
+    gear: Gear
     assignment: Assignment
     subscriptions: tuple[Subscription, ...]
-    partitions: tuple[int, ...]
+    partitions: tuple[int, ...]  # each with a task; none in cold gear
     checkpoint: Path
     since: float
     behind: frozenset[Lane] = frozenset()  # lanes that its start has left to other queries
+    plan: QueryPlan | None = None  # in cold gear: what is started when something comes
 
 
 class TopicQuery:
-    def __init__(self, topic: str, environment: Environment, uid: str | None = None) -> None:
+    def __init__(self, topic: str, environment: Environment, uid: str | None = None, *, is_old: bool = False) -> None:
         self.topic = topic
         self.uid = uid  # of the subscription whose parked lanes it serves; None: it serves all that are not parked
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[Lane] = frozenset()  # lanes that other queries serve
+        self.pinned_apart: frozenset[str] = frozenset()  # uids of those who want another gear than the others
         self.only: frozenset[int] = frozenset()  # partitions; none: all of them
         self.behind: frozenset[Lane] = frozenset()  # lanes that a start which succeeded has left to other queries
         self.report = QueryReport(topic=topic, state="starting")
+        quiet_seconds = 0.0 if uid else environment.settings.quiet_minutes * 60
+        self.gearbox = Gearbox(quiet_seconds)
+        self.may_rest = not uid  # in cold gear, while there is nothing to do
         self.must_restart = False  # set when the start has to be found anew: a reset, more partitions
+        self._was_cold = False
+        self._prepared: PreparedQuery | None = None  # from the plan of what is cold
+        self._is_old = is_old  # it was there before this dispatcher; if it was quiet, it starts cold
+        self._quiet_seconds = quiet_seconds
         self._environment = environment
         self._running: Running | None = None
         self._failures = 0
@@ -87,6 +103,14 @@ class TopicQuery:
     @property
     def partitions(self) -> int:
         return len(self._running.partitions) if self._running else 0
+
+    @property
+    def topic_partitions(self) -> int:
+        return self._running.assignment.partitions if self._running else 0
+
+    @property
+    def gear(self) -> Gear | None:
+        return self._running.gear if self._running else None
 
     @property
     def is_settled(self) -> bool:
@@ -120,8 +144,82 @@ class TopicQuery:
         elif self.wanted and time.monotonic() >= self._not_before:
             if running is None or running.subscriptions != self.wanted or self.must_restart:
                 self._start_or_replace(free_slots)
+                return
+            gear = self._next_gear(running)
+            if gear != running.gear:
+                self._shift(running, gear, free_slots)
             elif time.time() - running.since > HEALTHY_SECONDS:
                 self._failures = 0
+
+    def _next_gear(self, running: Running) -> Gear:
+        ledger, topic_id = self._environment.ledger, running.assignment.topic_id
+        partitions = running.partitions or range(running.assignment.partitions)
+
+        def position(uid: str, partition: int) -> int:
+            entry = ledger.entry(LaneKey(uid, topic_id, partition))
+            return entry.record.position if entry else 0
+
+        def ends() -> dict[int, int]:
+            clients, count = self._environment.clients, running.assignment.partitions
+            return topics.latest_offsets(clients.admin, self.topic, count)
+
+        def backlog() -> int:
+            latest = ends()
+            return sum(latest[each] for each in partitions) - progress
+
+        def is_idle() -> bool:
+            latest = ends()
+            lanes = ((each.uid, at) for each in self.wanted for at in partitions)
+            return self.may_rest and all(position(uid, at) >= latest[at] for uid, at in lanes)
+
+        if self.uid:
+            progress = sum(position(self.uid, each) for each in partitions)
+        else:
+            progress = sum(ledger.floor(topic_id, each) for each in partitions)
+        return self.gearbox.next(running.gear, progress, backlog, is_idle)
+
+    def prepare(self) -> bool:
+        """Whether something was left to prepare."""
+        running = self._running
+        if running is None or running.plan is None or self._prepared is not None or self._failures:
+            return False
+        environment = self._environment
+        try:
+            self._prepared = prepare_query(environment.session, environment.settings, running.plan)
+        except Exception as error:  # Spark's own errors have many classes; the start will say it
+            self._failures += 1
+            logger.warning("the query of %s could not be prepared: %s", self._label, first_line(error))
+        return True
+
+    def _start_prepared(self, prepared: PreparedQuery, cold: Running) -> None:
+        """What was found out when it went cold still holds: nothing has come, and nobody has changed anything."""
+        began = time.monotonic()
+        self._end(cold)
+        self._running = None
+        self.gearbox.at_start(1, may_rest=False)
+        try:
+            query = prepared.start()
+        except Exception as error:
+            self._failed(first_line(error))
+            return
+        partitions = tuple(prepared.plan.starting_offsets)
+        self._running = replace(
+            cold, query=query, gear="live", partitions=partitions, since=time.time(), plan=None
+        )  # fmt: skip
+        self.report = msgspec.structs.replace(self.report, gear="live", since=self._running.since)
+        logger.info("the query of %s is in live gear (%.1f s to start it)", self._label, time.monotonic() - began)
+
+    def _shift(self, running: Running, gear: Gear, free_slots: int) -> None:
+        """A take-over like any other. Into cold gear there is nothing to start, so what runs is stopped first."""
+        logger.info("%s shifts from %s to %s gear", self._label, running.gear, gear)
+        prepared = self._prepared
+        if prepared is not None and gear == "live" and len(prepared.plan.starting_offsets) <= free_slots:
+            self._start_prepared(prepared, running)
+            return
+        if gear == "cold":
+            free_slots += len(running.partitions)
+            self.stop()
+        self._start_or_replace(free_slots, gear)
 
     def stop(self) -> None:
         """Lets the workers finish what is in flight, then stops the query; without Kafka it is only stopped."""
@@ -129,7 +227,8 @@ class TopicQuery:
         if running is None:
             return
         try:
-            self._let_go(running, self._next_number())
+            if running.query is not None:
+                self._let_go(running, self._next_number())
         except PenstockError as error:
             logger.warning("workers of %s were not asked to let go: %s", self._label, error.message)
         finally:
@@ -138,7 +237,7 @@ class TopicQuery:
 
     def _notice_failure(self) -> None:
         running = self._running
-        if running is None or running.query.isActive:
+        if running is None or running.query is None or running.query.isActive:
             return
         reason = failure_of(running.query)
         logger.error("the query of %s ended: %s", self._label, reason)
@@ -147,8 +246,13 @@ class TopicQuery:
         self._predecessor_until = time.time() + PREDECESSOR_SECONDS
         self._failed(reason)
 
-    def _start_or_replace(self, free_slots: int) -> None:
+    def _start_or_replace(self, free_slots: int, gear: Gear | None = None) -> None:
+        """In this gear, or in the one that suits."""
         old, began = self._running, time.monotonic()
+        self._was_cold = old is not None and old.query is None
+        if old is not None and old.query is None:
+            self._end(old)
+            self._running = old = None
         if old is not None and len(old.partitions) > free_slots:  # no room for two side by side: one after the other
             free_slots += len(old.partitions)
             self.stop()
@@ -156,7 +260,7 @@ class TopicQuery:
         must_restart, self.must_restart = self.must_restart, False  # before: it may be set again meanwhile
         try:
             release_number = self._next_number() if old else 0
-            new = self._start(free_slots)
+            new = self._start(free_slots, gear)
         except Misconfigured as error:
             self.must_restart = must_restart or self.must_restart
             self._failed(error.message, state="refused")
@@ -169,7 +273,7 @@ class TopicQuery:
         started = time.monotonic()
         if old is not None:
             self._await_tasks(new)
-            if not new.query.isActive:
+            if new.query is not None and not new.query.isActive:
                 self.must_restart = must_restart or self.must_restart
                 self._give_up(new, old)
                 return
@@ -177,27 +281,26 @@ class TopicQuery:
             self._end(old)
         self.behind = new.behind
         uids = tuple(each.uid for each in new.subscriptions)
-        mode = self._environment.settings.mode
-        self.report = QueryReport(self.topic, "running", "", uids, mode=mode, since=new.since)
+        self._is_old = False
+        self.report = QueryReport(self.topic, "running", "", uids, gear=new.gear, since=new.since)
         logger.info(
-            "the query of %s runs for %d subscriptions (%.1f s to start it, %.1f s to take over)",
-            self._label,
-            len(uids),
-            started - began,
-            time.monotonic() - started,
-        )
+            "the query of %s is in %s gear for %d subscriptions (%.1f s to start it, %.1f s to take over)",
+            self._label, new.gear, len(uids), started - began, time.monotonic() - started,
+        )  # fmt: skip
 
-    def _start(self, free_slots: int) -> Running:
+    def _start(self, free_slots: int, gear: Gear | None) -> Running:
         environment, settings = self._environment, self._environment.settings
         wanted = self.wanted
-        may_part = settings.mode == "live" and self.uid is None and settings.private_queries > 0
-        asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope)
-        beginning = find_beginning(environment.connection, environment.ledger, asked)
+        may_part = self.uid is None and settings.private_queries > 0
+        asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope, self.pinned_apart)
+        beginning = find_beginning(environment.clients, environment.ledger, asked)
         if may_part and free_slots + self.partitions < 2 * beginning.partitions:  # no room for a query beside this
             may_part, asked = False, replace(asked, may_part=False)
-            beginning = find_beginning(environment.connection, environment.ledger, asked)
+            beginning = find_beginning(environment.clients, environment.ledger, asked)
         partitions = len(beginning.offsets)
-        if settings.mode == "live" and partitions > free_slots:
+        if gear is None or (gear == "cold" and beginning.backlog):
+            gear = self._first_gear(beginning, free_slots)
+        if gear != "cold" and partitions > free_slots:
             raise Misconfigured(
                 f"topic {self.topic} needs {partitions} free task slots, one per partition, and Spark has "
                 f"{free_slots} of {slots(environment.session)}: use a larger --master, for instance local[64]"
@@ -216,21 +319,39 @@ class TopicQuery:
             ),
             partitions=beginning.partitions,
             scope=self._scope(beginning.topic_id),
-            apart=self.apart | beginning.behind,
+            apart=beginning.apart | beginning.behind,
             ledger=beginning.ledger.packed(),
             query=claims.next_query_number(environment.producer, beginning.topic_id),
             first_query=environment.first_query,
-            replaces=self._running is not None and settings.mode == "live",
+            replaces=self._running is not None and gear == "live",
             predecessor_until=self._predecessor_until,
-            ends_with_input=settings.mode == "batch",
+            ends_with_input=gear == "bulk",
         )
         name = f"{self.topic}-{self.uid or 'all'}-{next(self._count)}"
         checkpoint = Path(settings.data_dir, "scratch", name).absolute()
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        query = start_query(environment.session, settings, QueryPlan(assignment, beginning.offsets, str(checkpoint)))
+        if gear == "cold":
+            environment.doorbell.watch(self.topic, beginning.offsets)
+            plan = QueryPlan(assignment, beginning.offsets, str(checkpoint))
+            return Running(None, gear, assignment, wanted, (), checkpoint, time.time(), plan=plan)
+        plan = QueryPlan(assignment, beginning.offsets, str(checkpoint), gear)
+        query = start_query(environment.session, settings, plan)
         self._predecessor_until = None
         served = tuple(beginning.offsets)
-        return Running(query, assignment, wanted, served, checkpoint, time.time(), beginning.behind)
+        return Running(query, gear, assignment, wanted, served, checkpoint, time.time(), beginning.behind)
+
+    def _first_gear(self, beginning: Beginning, free_slots: int) -> Gear:
+        """A topic that is new waits for its first event in live gear, as long as half of the slots are free."""
+        rests = False
+        if self.may_rest and not beginning.behind:
+            kept = slots(self._environment.session) // 2  # for topics that something comes to
+            rests = self._was_cold or len(beginning.offsets) > free_slots - kept or self._was_quiet(beginning)
+        return self.gearbox.at_start(beginning.backlog, may_rest=rests)
+
+    def _was_quiet(self, beginning: Beginning) -> bool:
+        """Before this dispatcher started."""
+        if not self._is_old or not self._quiet_seconds or beginning.backlog:
+            return False
+        return topics.is_quiet(self._environment.clients.admin, self.topic, beginning.ends, self._quiet_seconds)
 
     def _next_number(self) -> int:
         running = self._running
@@ -240,14 +361,14 @@ class TopicQuery:
 
     def _await_tasks(self, new: Running) -> None:
         """Until all tasks of the new query are ready, or it has failed: the old one serves, and nobody waits."""
-        if self._environment.settings.mode == "batch":
+        if new.gear != "live":
             return  # its tasks come and go
         scope, query = new.assignment.scope, new.assignment.query
         watch = claims.Watch(self._environment.connection)
         deadline = time.monotonic() + RUNNING_SECONDS
         try:
             while not watch.is_up(scope, len(new.partitions), query):
-                if time.monotonic() > deadline or not new.query.isActive:
+                if time.monotonic() > deadline or new.query is None or not new.query.isActive:
                     return
                 watch.poll(0.05)
         finally:
@@ -256,7 +377,7 @@ class TopicQuery:
     def _give_up(self, new: Running, old: Running) -> None:
         """The new query failed at its start. If it had not taken anything over, the old one goes on."""
         self._end(new)
-        reason = failure_of(new.query)
+        reason = failure_of(new.query) if new.query else "nothing"
         watch = claims.Watch(self._environment.connection)
         try:
             watch.read_to_end(10.0)
@@ -295,6 +416,10 @@ class TopicQuery:
             watch.close()
 
     def _end(self, running: Running) -> None:
+        self._prepared = None
+        if running.query is None:
+            self._environment.doorbell.forget(self.topic)
+            return
         try:
             running.query.stop()
         except Exception as error:  # a timeout of the stop; the workers are fenced whatever it says

@@ -14,7 +14,7 @@ from penstock.kafka.fetch import spark_connector_jars
 from penstock.kafka.java import java_home
 from penstock.pipeline.session import class_archive, start_session
 from penstock.pipeline.settings import DispatcherSettings
-from penstock.pipeline.stream import warm_up
+from penstock.pipeline.stream import one_row
 
 LONGEST_SECONDS = 300
 
@@ -47,7 +47,7 @@ def run_once(scratch: str, draft: str) -> None:
     options = [f"-XX:ArchiveClassesAtExit={draft}", "-Xlog:cds*=off"]
     settings = DispatcherSettings(data_dir=scratch, master="local[2]")
     session = start_session(settings, spark_connector_jars(), java_home(), options)
-    warm_up(session)
+    one_row(session)
     session.stop()
 
 

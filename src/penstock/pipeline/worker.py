@@ -60,7 +60,14 @@ class Assignment:
     first_query: int  # the first number that this dispatcher drew
     replaces: bool = False  # another query, which serves until all tasks of this one are ready
     predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
-    ends_with_input: bool = False  # batch mode: all must be finished before the task ends
+    ends_with_input: bool = False  # bulk gear: all must be finished before the task ends
+
+    @staticmethod
+    def of_nobody(connection: KafkaConnection, topic: str) -> "Assignment":
+        """For a query that only warms up, with the code that Spark generates for a trigger without a filter."""
+        nothing = ledger.LedgerPart(ledger.Ledger(), 0).packed()
+        nobody = msgspec.json.encode([Subscription("nobody", "Trigger", "", "", topic, "", "")])
+        return Assignment(connection, topic, "", nobody, Limits(), 1, "", frozenset(), nothing, 0, 0)
 
     def subscriptions(self) -> list[Subscription]:
         return msgspec.json.decode(self.subscriptions_json, type=list[Subscription])
@@ -240,5 +247,5 @@ def share(delivery: Delivery, window: int, partitions: int) -> LaneLimits:
 
 
 def _patience_seconds(assignment: Assignment) -> float:
-    """How long to wait for the end of all retries: in batch mode as long as it takes, in live mode a while."""
+    """How long to wait for the end of all retries: in bulk gear as long as it takes, in live gear a while."""
     return 24 * 3600.0 if assignment.ends_with_input else 5.0

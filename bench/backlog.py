@@ -7,13 +7,14 @@ when its turn comes, and counted from its first arrival to its last.
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
-from bench.children import run_load
-from bench.load import LoadPlan
+from bench.events import DATA, make_id, record_headers
 from bench.measure import Bench, wait_for_arrivals
 from bench.model import Drain
 from bench.pacing import NANOSECONDS
 from bench.system import SystemFailed, broker, trigger
+from penstock.kafka.connection import KafkaConnection
 
 ORDER = "kafka.eventing.knative.dev/delivery.order"
 BATCH = "penstock.dev/delivery.batch"
@@ -51,14 +52,24 @@ def ordered(bench: Bench) -> None:
 
 
 def _fill(bench: Bench, name: str, resource: dict[str, Any]) -> int:
+    """Puts the events into the broker's topic, as its receiver would write them, in a fraction of the time."""
     with bench.step(f"fill {name}"):
         bench.system.apply(resource)
         run = bench.next_run()
-        profile = bench.profile
-        load = run_load(LoadPlan(bench.system.address(name), run, profile.full_seconds, 0.0, profile.full_events_one))
-        if not load.acknowledged:
-            raise SystemFailed(f"no event was accepted at {name}: {load.codes}")
-        bench.backlogs[run] = load.acknowledged
+        topic = bench.system.topic(urlsplit(bench.system.address(name)).path)
+        producer = KafkaConnection(bench.system.bootstrap_servers, "bench").producer(**{"linger.ms": 5})
+        for number in range(bench.profile.backlog_events):
+            headers = record_headers(make_id(run, number, time.monotonic_ns()))
+            while True:
+                try:
+                    producer.produce(topic, DATA, headers=headers)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        if producer.flush(30.0):
+            raise SystemFailed(f"Kafka did not take the backlog of {name}")
+        bench.backlogs[run] = bench.profile.backlog_events
     return run
 
 

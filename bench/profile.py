@@ -18,6 +18,7 @@ class Profile:
     full_seconds: float = 12.0
     full_events_one: int = 60_000
     full_events_ten: int = 15_000
+    backlog_events: int = 250_000
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500
 
@@ -35,6 +36,7 @@ QUICK = Profile(
     full_seconds=4.0,
     full_events_one=10_000,
     full_events_ten=2_000,
+    backlog_events=30_000,
     consumer_events_one=3_000,
     consumer_events_ten=300,
 )

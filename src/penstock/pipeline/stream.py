@@ -36,7 +36,7 @@ from penstock.pipeline.worker import Assignment, serve_partition
 FILTER_SQL_PER_MEGABYTE = 600
 WARM_SECONDS = 10.0  # at most: a new system has no record that could come through
 Serve = Callable[[Iterator[Any]], Iterator[Any]]  # what runs in a Python worker
-BULK_OPTIONS = {"maxOffsetsPerTrigger": "100000"}  # real-time mode knows no such bound
+BULK_OPTIONS = {"maxOffsetsPerTrigger": "1000000"}  # real-time mode knows no such bound
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ check: $(STAMPS)/installed ## Format, lint, types, imports
 bench: setup ## The benchmark: a table on the screen, JSON in bench/results/
 	@$(BIN)/python -m bench
 
-soak: setup ## All tests, over and over, until one fails
-	@while $(BIN)/pytest -x -q; do :; done
+soak: setup ## Thirty minutes under load with faults of all kinds; every promise is checked (FLAGS="--minutes 5")
+	@$(BIN)/python -m tests.harness $(FLAGS)
 
 lock: $(STAMPS)/uv ## Write requirements.lock anew from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-header --no-annotate \

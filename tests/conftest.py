@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ class System:
     admin_url: str
     bootstrap_servers: str
     data_dir: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(
         self, *arguments: str, stdin: str | None = None, timeout: float = 120
@@ -55,7 +57,8 @@ class System:
         """A command of the command line against this system."""
         return subprocess.run(
             [*PENSTOCK, *arguments],
-            env={**os.environ, "PENSTOCK_SERVER": self.admin_url, "PENSTOCK_DATA_DIR": str(self.data_dir)},
+            env={**os.environ, "PENSTOCK_SERVER": self.admin_url, "PENSTOCK_DATA_DIR": str(self.data_dir)}
+            | dict(self.environment),
             input=stdin, capture_output=True, text=True, timeout=timeout, check=False,
         )  # fmt: skip
 
@@ -65,19 +68,30 @@ class System:
         return int(state["parts"][part]["pid"] or 0)
 
 
-@pytest.fixture(scope="session")
-def penstock_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """The one ``penstock up`` of this run."""
-    data_dir = tmp_path_factory.mktemp("penstock")
+@contextmanager
+def running_system(data_dir: Path, environment: Mapping[str, str] | None = None) -> Iterator[System]:
+    """``penstock up`` on free ports, and its end."""
     ingress, admin, kafka_port = free_port(), free_port(), free_port()
-    system = System(f"http://127.0.0.1:{ingress}", f"http://127.0.0.1:{admin}", f"127.0.0.1:{kafka_port}", data_dir)
+    system = System(
+        f"http://127.0.0.1:{ingress}", f"http://127.0.0.1:{admin}", f"127.0.0.1:{kafka_port}", data_dir,
+        environment or {},
+    )  # fmt: skip
     ports = ["--ingress-port", str(ingress), "--admin-port", str(admin), "--kafka-port", str(kafka_port)]
     started = system.run("up", "--detach", "--data-dir", str(data_dir), *ports, timeout=200)
     if started.returncode != 0:
         system.run("down", "--data-dir", str(data_dir))
         pytest.fail(f"penstock up failed:\n{started.stdout}{started.stderr}")
-    yield system
-    system.run("down", "--data-dir", str(data_dir))
+    try:
+        yield system
+    finally:
+        system.run("down", "--data-dir", str(data_dir))
+
+
+@pytest.fixture(scope="session")
+def penstock_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """The one ``penstock up`` of this run."""
+    with running_system(tmp_path_factory.mktemp("penstock")) as system:
+        yield system
 
 
 @pytest.fixture

@@ -68,9 +68,11 @@ def run(settings: DispatcherSettings) -> None:
     try:
         dispatcher.start(stopping)
         with ready_mark(Path(settings.data_dir)):
-            dispatcher.advance()
-            if dispatcher.is_idle and not stopping.is_set():
-                warm_up(session, settings, connection, scratch)
+            while dispatcher.has_changes and not stopping.is_set():
+                dispatcher.rest()
+                dispatcher.advance()
+            if dispatcher.is_idle:
+                warm_up(session, settings, connection, lambda: dispatcher.has_changes or stopping.is_set())
             while not stopping.is_set():
                 dispatcher.advance()
                 dispatcher.rest()
@@ -145,6 +147,11 @@ class Dispatcher:
         self._images.start()
         threading.Thread(target=self.beat, name="sign-of-life", daemon=True).start()
         self._has_beaten.wait(10.0)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether somebody has left a note that the next round takes."""
+        return self._changed_at is not None or bool(self._notes.rung) or bool(self._notes.resets)
 
     @property
     def is_idle(self) -> bool:

@@ -8,6 +8,7 @@ Two gears with the same code: *live* (real-time mode, a task per partition that 
 """
 
 import json
+import logging
 import shutil
 import time
 import uuid
@@ -31,6 +32,8 @@ from penstock.pipeline.handover import codegen_settings, handed_over
 from penstock.pipeline.session import arrow_settings
 from penstock.pipeline.settings import DispatcherSettings, megabytes
 from penstock.pipeline.worker import Assignment, serve_partition
+
+logger = logging.getLogger("penstock.dispatcher")
 
 # 1,000 CESQL filters of three terms have 240,000 characters of SQL, and planning them takes some 250 MB.
 FILTER_SQL_PER_MEGABYTE = 600
@@ -105,21 +108,30 @@ def _check_size(matched: Matching, settings: DispatcherSettings) -> None:
         )
 
 
-def warm_up(session: SparkSession, settings: DispatcherSettings, connection: KafkaConnection, scratch: Path) -> None:
+def warm_up(
+    session: SparkSession, settings: DispatcherSettings, connection: KafkaConnection, is_over: Callable[[], bool]
+) -> None:
     """Classes load, code compiles, the Python daemon starts, and all of it works, before the first event comes.
 
-    Without it the first query of a dispatcher takes several seconds longer to deliver its first event.
+    Without it the first query of a dispatcher takes several seconds longer to deliver its first event. It is not
+    needed: whatever goes wrong, or something to do, ends it.
     """
-    one_row(session)
-    mark = scratch / "warm"
-    assignment = Assignment.of_nobody(connection, CONTRACT_TOPIC)
-    plan = QueryPlan(assignment, {0: 0}, str(scratch / "warm-up"))
-    query = prepare_query(session, settings, plan, partial(_touch, str(mark))).start()
-    deadline = time.monotonic() + WARM_SECONDS
-    while not mark.exists() and query.isActive and time.monotonic() < deadline:
-        time.sleep(0.05)
-    query.stop()
-    shutil.rmtree(plan.checkpoint, ignore_errors=True)
+    scratch = Path(settings.data_dir, "scratch").absolute()
+    mark, checkpoint = scratch / "warm", scratch / "warm-up"
+    try:
+        one_row(session)
+        if is_over():
+            return
+        plan = QueryPlan(Assignment.of_nobody(connection, CONTRACT_TOPIC), {0: 0}, str(checkpoint))
+        query = prepare_query(session, settings, plan, partial(_touch, str(mark))).start()
+        deadline = time.monotonic() + WARM_SECONDS
+        while not mark.exists() and query.isActive and time.monotonic() < deadline and not is_over():
+            time.sleep(0.02)
+        query.stop()
+    except Exception as error:  # Spark's own errors have many classes
+        logger.warning("not warmed up: %s", str(error).partition("\n")[0])
+    finally:
+        shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _touch(mark: str, batches: Iterator[Any]) -> Iterator[Any]:

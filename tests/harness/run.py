@@ -34,6 +34,7 @@ PATIENT = {
 }
 IMPATIENT = {"retry": 1, "backoffPolicy": "linear", "backoffDelay": "PT0.1S", "timeout": "PT1S"}
 ENVIRONMENT = {"PENSTOCK_UNFINISHED_ROWS": "60", "PENSTOCK_PRIVATE_QUERIES": "2"}  # lanes are parked early
+FLOW_EVENTS = 100
 SETTLED_SECONDS = 3.0
 DRAIN_SECONDS = 240.0
 
@@ -43,6 +44,7 @@ class Harness:
 
     def __init__(self, system: System, seed: int, scale: float = 1.0, say: Callable[[str], None] = print) -> None:
         self.system = system
+        self.recovers = scale > 1.0  # between two faults; else they may meet
         self.scale = scale
         self.chance = random.Random(seed)
         self.subscriber = HostileSubscriber(seed).start()
@@ -123,6 +125,9 @@ class Harness:
         ended = time.time()
         self.logs.faults.append(Fault(kind.name, began, ended, kind.cuts))
         self._say(f"{kind.name} ({ended - began:.1f} s), {len(self.subscriber.log)} seen")
+        if self.recovers:
+            seen = len(self.subscriber.log)
+            until(lambda: len(self.subscriber.log) > seen + FLOW_EVENTS, "events flow again", 120)
         rest = time.monotonic() + self.chance.uniform(1.0, 3.0) * self.scale
         until(lambda: time.monotonic() >= rest, "the next fault")
 

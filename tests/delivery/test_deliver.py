@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.contract.model import Delivery, Subscription
+from penstock.contract.model import REPORT_TOPIC, Delivery, Subscription
 from penstock.delivery import deliver
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
+from penstock.delivery.sign import signature_lines
 from penstock.ports import free_port
 from tests.delivery.outbox import KeptOutbox
 from tests.sink import Answer, Request, Sink
@@ -405,3 +406,53 @@ def test_the_ledger_is_written_soon_also_when_every_answer_comes_at_once(sink: M
     rows.end()
     thread.join(25.0)
     assert sorted(waits)[len(waits) // 2] < 0.2, waits  # the median: a machine may stop us now and then
+
+
+def test_who_answers_410_gets_nothing_more_and_loses_nothing(sink: MakeSink) -> None:
+    """Kept promise: a subscriber that is gone is disabled; the rest stays unfinished for whoever resumes it."""
+    subscriber, outbox = sink(), KeptOutbox()
+    subscriber.answer("/gone", status=410)
+    gone = lane(subscriber.url + "/gone", window=1)
+    deliveries = Deliveries([gone], Limits(), on_tick=lambda _: None, outbox=outbox)
+    rows = Rows()
+    thread = threading.Thread(target=deliveries.run, args=(rows, 0.5), daemon=True)
+    thread.start()
+    for offset in range(5):
+        rows.offer(row(offset))
+    rows.end()
+    thread.join(20)
+    assert [request.headers["ce-id"] for request in subscriber.at("/gone")] == ["0"]
+    assert gone.progress.position == 1  # it was given up, which is recorded
+    assert gone.progress.open_count == 4
+    (key,) = [record.key for topic, record in outbox.stored if topic == REPORT_TOPIC]
+    assert key == b"gone/u"
+
+
+def test_deliveries_are_signed(sink: MakeSink) -> None:
+    """Kept promise: with a key every request carries its signature; without one nothing is sent unsigned."""
+    subscriber = sink()
+    signed = lane(subscriber.url + "/signed", delivery=Delivery(signing_secret="stripe"))
+    signed.signing_keys = (b"0123456789abcdef",)
+    unsigned = lane(subscriber.url + "/unsigned", delivery=Delivery(signing_secret="stripe"))
+    unsigned.signing_problem = "the signing secret stripe cannot be read"
+    with running(signed, unsigned) as rows:
+        for offset in range(200):
+            rows.offer(row(offset, (0, 1)))
+    (first, *_) = requests = subscriber.at("/signed")
+    assert len(requests) == 200
+    lines = [f"ce-id:{first.headers['ce-id']}".encode()]
+    timestamp = float(first.headers["webhook-timestamp"])
+    *_, expected = signature_lines(signed.signing_keys, lines, first.body, timestamp)
+    assert expected == b"webhook-signature:" + first.headers["webhook-signature"].encode()
+    assert subscriber.at("/unsigned") == []
+    assert unsigned.counts.given_up == 200
+
+
+def test_private_addresses_by_policy(sink: MakeSink) -> None:
+    """Kept promise: where private networks are closed, a subscriber on this host is never connected to."""
+    subscriber = sink()
+    closed = lane(subscriber.url + "/closed")
+    with running(closed, limits=Limits(may_reach_private=False)) as rows:
+        rows.offer(row(0))
+    assert subscriber.requests == []
+    assert closed.counts.given_up == 1

@@ -14,9 +14,9 @@ from penstock.contract.model import QueryReport, Subscription
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.pipeline import topic as module
 from penstock.pipeline.gears import Gearbox
+from penstock.pipeline.running import Environment
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.topic import Topic
-from penstock.pipeline.topic_query import Environment
 
 A, B = (Subscription(uid, "Trigger", "default", uid, "orders", "g", "http://a/") for uid in ("a", "b"))
 

@@ -15,8 +15,9 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.doorbell import Doorbell
 from penstock.kafka.ledger import FollowedLedger, Ledger, LedgerPart
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+from penstock.pipeline.running import Environment, Running
 from penstock.pipeline.settings import DispatcherSettings
-from penstock.pipeline.topic_query import Environment, Running, TopicQuery
+from penstock.pipeline.topic_query import TopicQuery
 from penstock.pipeline.worker import Assignment
 
 

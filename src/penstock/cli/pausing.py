@@ -39,14 +39,16 @@ def resume(
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
-    """Goes on delivering where it was paused.
+    """Goes on delivering where it was paused, or disabled since its subscriber was gone (410).
 
     \b
     penstock resume trigger audit
     """
     from penstock.control import names
 
-    shown = _annotate(server, namespace, kind, name, {names.PAUSED: None, names.PAUSED_UNTIL: None})
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    notes = {names.PAUSED: None, names.PAUSED_UNTIL: None, names.RESUMED: now}
+    shown = _annotate(server, namespace, kind, name, notes)
     show(f"{shown} resumed")
 
 

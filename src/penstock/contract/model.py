@@ -45,6 +45,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     batch_wait_seconds: float = 0.05  # how long an incomplete batch waits
     max_in_flight: int = 0  # requests at once over all partitions; 0: the dispatcher's own window
     events_per_second: float = 0.0  # over all partitions; 0: no limit
+    signing_secret: str = ""  # the name of a file with keys, in the folder of its namespace; none: nothing is signed
 
 
 class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,6 +64,7 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: str = ""  # why nothing is delivered; empty: it is
     paused_until: float = 0.0  # seconds since the epoch; 0: until somebody resumes it
     gear: Pin = "auto"
+    resumed: str = ""  # when somebody said that a subscriber which was gone is back
     reply_topic: str = ""  # where events go that the subscriber sends back; none: they are dropped
 
     def is_paused(self, now: float) -> bool:
@@ -81,6 +83,7 @@ class Agreement(msgspec.Struct, frozen=True, omit_defaults=True):
 # Keys of the report topic.
 HEARTBEAT = "dispatcher"
 QUERY = "query/"  # the topic follows, the value is a QueryReport
+GONE = "gone/"  # the uid of a subscription follows, the value is a Gone
 
 
 class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -93,6 +96,17 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
     gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
+
+
+class Gone(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A subscriber answered 410: it wants nothing any more. True for this address, until somebody resumes it."""
+
+    topic: str
+    url: str
+    resumed: str = ""  # of the subscription, when that was
+
+    def is_about(self, subscription: Subscription) -> bool:
+        return (self.url, self.resumed) == (subscription.subscriber_url, subscription.resumed)
 
 
 class Telemetry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,11 +146,12 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _encoder = msgspec.json.Encoder()
 _agreement_decoder = msgspec.json.Decoder(Agreement)
 _report_decoder = msgspec.json.Decoder(QueryReport)
+_gone_decoder = msgspec.json.Decoder(Gone)
 _telemetry_decoder = msgspec.json.Decoder(Telemetry)
 _dead_letter_decoder = msgspec.json.Decoder(DeadLetter)
 
 
-def encode(value: Agreement | QueryReport | Telemetry | DeadLetter) -> bytes:
+def encode(value: Agreement | QueryReport | Gone | Telemetry | DeadLetter) -> bytes:
     return _encoder.encode(value)
 
 
@@ -150,6 +165,10 @@ def decode_telemetry(raw: bytes) -> Telemetry:
 
 def decode_dead_letter(raw: bytes) -> DeadLetter:
     return _dead_letter_decoder.decode(raw)
+
+
+def decode_gone(raw: bytes) -> Gone:
+    return _gone_decoder.decode(raw)
 
 
 def decode_report(raw: bytes) -> QueryReport:

@@ -28,6 +28,7 @@ def as_contract(delivery: dict[str, Any], dead_letter_url: str | None, notes: Ma
         batch_wait_seconds=_seconds(notes.get(names.BATCH_WAIT), defaults.batch_wait_seconds),
         max_in_flight=int(notes.get(names.MAX_IN_FLIGHT, defaults.max_in_flight)),
         events_per_second=float(notes.get(names.MAX_RATE, defaults.events_per_second)),
+        signing_secret=notes.get(names.SIGNING_SECRET, ""),
     )
 
 

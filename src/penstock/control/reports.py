@@ -9,7 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.contract.model import HEARTBEAT, QUERY, REPORT_TOPIC, QueryReport, decode_report
+from penstock.contract.model import (
+    GONE,
+    HEARTBEAT,
+    QUERY,
+    REPORT_TOPIC,
+    Gone,
+    QueryReport,
+    decode_gone,
+    decode_report,
+)
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table
 
@@ -31,6 +40,7 @@ class Reports:
         self._started_at = time.monotonic()
         self._queries: dict[str, QueryReport] = {}
         self._heartbeat: dict[str, Any] = {}
+        self._gone: dict[str, Gone] = {}
         self._table = Table(connection, REPORT_TOPIC, self._take)
 
     def start(self) -> None:
@@ -45,6 +55,10 @@ class Reports:
 
     def queries(self) -> list[QueryReport]:
         return [report for _, report in sorted(self._queries.items())]
+
+    def gone(self, uid: str) -> Gone | None:
+        """What is known of a subscriber that has answered 410."""
+        return self._gone.get(uid)
 
     def serves(self, topic: str, uid: str) -> bool:
         """Whether a living dispatcher still delivers to this subscription."""
@@ -72,6 +86,9 @@ class Reports:
             self._heartbeat = json.loads(value) if value else {}
             # What was in the topic before we came may be old; only what comes from now on shows life.
             self._heard = time.monotonic() if self._table.is_current else None
+        elif key.startswith(GONE) and value is not None:
+            gone = self._gone[key.removeprefix(GONE)] = decode_gone(value)
+            self._on_query(gone.topic)
         elif key.startswith(QUERY):
             topic = key.removeprefix(QUERY)
             before = self._queries.get(topic)

@@ -16,7 +16,7 @@ from penstock.kafka import topics
 
 def reconcile(world: World, trigger: Resource) -> bool:
     """Whether the trigger is settled; if not, it is worth looking again soon."""
-    plan = triggers.plan(trigger, world.store.get)
+    plan = triggers.without_gone(triggers.plan(trigger, world.store.get), world.reports.gone(uid_of(trigger)))
     if plan.topic is None:
         start = triggers.decided_start_before_topic(trigger, _broker(world, trigger))
     else:

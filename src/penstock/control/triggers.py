@@ -10,11 +10,13 @@ The order in which ``trigger_steps.py`` makes it true matters, since it may be k
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.contract.model import Agreement, Order, Pin, QueryReport, Subscription
+import msgspec
+
+from penstock.contract.model import Agreement, Gone, Order, Pin, QueryReport, Subscription
 from penstock.control import deliveries, names, times
 from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, timestamp, true, unknown
@@ -39,6 +41,9 @@ class Topic:
     name: str
     topic_id: str
     partitions: int
+
+
+GONE_REASON = "410 Gone"
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ def plan(trigger: Resource, lookup: Lookup) -> TriggerPlan:
             paused=_paused(trigger),
             paused_until=times.epoch_of(annotations_of(trigger).get(names.PAUSED_UNTIL)),
             gear=_gear(trigger, broker),
+            resumed=annotations_of(trigger).get(names.RESUMED, ""),
             reply_topic=topic.name,
         )
     return TriggerPlan(conditions, topic, subscriber.url, sink.url if sink else None, subscription)
@@ -176,6 +182,14 @@ def _dead_letter_resolved(delivery: dict[str, Any], sink: Resolved | None) -> Co
     return false("DeadLetterSinkResolved", sink.reason, sink.message)
 
 
+def without_gone(found: TriggerPlan, gone: Gone | None) -> TriggerPlan:
+    """A subscriber that has answered 410 at this address gets nothing until somebody resumes it."""
+    subscription = found.subscription
+    if subscription is None or gone is None or not gone.is_about(subscription):
+        return found
+    return replace(found, subscription=msgspec.structs.replace(subscription, paused=GONE_REASON, paused_until=0.0))
+
+
 def agreement(trigger: Resource, subscription: Subscription) -> Agreement:
     return Agreement(uid=uid_of(trigger), generation=generation_of(trigger), subscriptions=(subscription,))
 
@@ -226,6 +240,9 @@ def subscription_ready(plan: TriggerPlan, report: QueryReport | None, now: datet
     """SubscriptionReady once start and contract are durable, unless the dispatcher says that it cannot serve it."""
     if plan.subscription is None:
         return unknown("SubscriptionReady", "NotSubscribed", "waits for the broker, the subscriber or the sink")
+    if plan.subscription.paused == GONE_REASON:
+        what = f"{plan.subscriber_uri} answered 410 Gone: nothing is delivered to it, and nothing is lost"
+        return false("SubscriptionReady", "SubscriberGone", f"{what}; change its address, or resume the trigger")
     if plan.subscription.is_paused(now.timestamp()):
         until = plan.subscription.paused_until
         end = f"until {timestamp(datetime.fromtimestamp(until, UTC))}" if until else "until it is resumed"

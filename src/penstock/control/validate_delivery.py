@@ -20,6 +20,7 @@ HIGHEST_RATE = 1_000_000.0
 SHORTEST_TIMEOUT_SECONDS = 0.001
 LONGEST_DURATION_SECONDS = 10 * 24 * 3600.0
 
+_SECRET = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _DESTINATION = ("ref", "uri", "CACerts", "audience")
@@ -142,6 +143,9 @@ def annotation_problems(annotations: Mapping[str, Any]) -> list[Problem]:
     rate = annotations.get(names.MAX_RATE)
     if rate is not None and not (_is_number(rate) and 0 < float(rate) <= HIGHEST_RATE):
         found.append(Problem(_where(names.MAX_RATE), f'must be events per second, such as 50 or 0.5, not "{rate}"'))
+    secret = annotations.get(names.SIGNING_SECRET)
+    if secret is not None and not (isinstance(secret, str) and _SECRET.fullmatch(secret)):
+        found.append(Problem(_where(names.SIGNING_SECRET), f'"{secret}" is no name of a secret'))
     found += _time_problems(annotations.get(names.PAUSED_UNTIL), _where(names.PAUSED_UNTIL), "")
     wait = annotations.get(names.BATCH_WAIT)
     found += _duration_problems(wait, _where(names.BATCH_WAIT), positive=False)

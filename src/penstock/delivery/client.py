@@ -53,8 +53,9 @@ Done = Callable[[Any, Answer], None]
 class Client:
     """A pool of handles around one multi handle and one epoll set."""
 
-    def __init__(self, done: Done) -> None:
+    def __init__(self, done: Done, *, may_reach_private: bool = True) -> None:
         self._done = done  # called with the tag given to send, and the answer
+        self._may_reach_private = may_reach_private
         self._idle: list[_Handle] = []
         self._unsendable: list[tuple[Any, Answer]] = []
         self._by_curl: dict[pycurl.Curl, _Handle] = {}
@@ -82,6 +83,11 @@ class Client:
             self._unsendable.append((tag, Answer(0, b"", f"cannot be sent: {error}", 0.0)))
             return
         self._multi.add_handle(handle.curl)
+
+    def refuse(self, tag: Any, why: str) -> None:
+        """Answers for somebody who cannot be sent anything, by the next ``run_once``."""
+        self.in_flight += 1
+        self._unsendable.append((tag, Answer(0, b"", why, 0.0)))
 
     def watch(self, fd: int | None) -> None:
         """Lets ``run_once`` end when this descriptor is readable as well; None for no descriptor."""
@@ -197,9 +203,12 @@ class Client:
     def _open_socket(self, _purpose: int, address: Any) -> socket.socket | int:
         """libcurl resolved a name and is about to connect: the last moment to refuse an address."""
         family, kind, protocol, where = address
-        if family in (socket.AF_INET, socket.AF_INET6) and is_link_local(where[0]):
+        if family in (socket.AF_INET, socket.AF_INET6) and not self._may_reach(where[0]):
             return int(pycurl.SOCKET_BAD)
         return socket.socket(family, kind, protocol)
+
+    def _may_reach(self, address: str) -> bool:
+        return not is_link_local(address) and (self._may_reach_private or is_public(address))
 
     def _note_new_socket(self, fd: int, _purpose: int) -> int:
         """The kernel forgets a closed socket by itself; what we know of its number ends when it is used again."""
@@ -211,9 +220,18 @@ class Client:
 
 
 def is_link_local(text: str) -> bool:
+    return _address(text).is_link_local
+
+
+def is_public(text: str) -> bool:
+    """Reachable from everywhere: neither loopback nor a private network, nor anything else that is special."""
+    return _address(text).is_global and not _address(text).is_multicast
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     address = ipaddress.ip_address(text.split("%")[0])
     inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (inner or address).is_link_local
+    return inner or address
 
 
 class _Budget:

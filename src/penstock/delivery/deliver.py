@@ -21,15 +21,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from penstock.contract.model import DEAD_LETTERS_TOPIC
+from penstock.contract.model import DEAD_LETTERS_TOPIC, GONE, REPORT_TOPIC, Gone, encode
 from penstock.delivery.client import Answer, Client, Post
-from penstock.delivery.dead_letter import dead_letter, dead_letter_lines, verdict
+from penstock.delivery.dead_letter import Verdict, dead_letter, dead_letter_lines, verdict
 from penstock.delivery.forms import batched, structured
 from penstock.delivery.lane import Attempt, Lane
 from penstock.delivery.outbox import Outbox
 from penstock.delivery.reply import LoopCut, replies
-from penstock.delivery.retry import TOO_MUCH, Outcome, outcome_of, wait_seconds
+from penstock.delivery.retry import GONE_STATUS, TOO_MUCH, Outcome, outcome_of, wait_seconds
 from penstock.delivery.row import Row
+from penstock.delivery.sign import signature_lines
 from penstock.errors import Rejected
 from penstock.event.kafka import Record
 
@@ -44,6 +45,7 @@ ROOMY_SECONDS = 0.2
 DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
 HOLDING_UP_SHARE = 0.5  # of all that is unfinished is the lane's own,
 OTHERS_SHARE = 0.1  # and another has next to nothing to do
+POISON = "it ended its worker twice"
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
 
 
@@ -56,6 +58,7 @@ class Limits:
     unfinished_bytes: int = 32 * 1024 * 1024
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
     reply_hops: int = 16
+    may_reach_private: bool = True  # addresses of private networks and of this host
 
 
 class Source(Protocol):
@@ -91,7 +94,9 @@ class Deliveries:
         # When a retry is due, or a lane has to be asked again by itself (None): its rate, or an incomplete batch.
         self._timers: list[tuple[float, int, Lane, Attempt | None]] = []
         self._order = itertools.count()
-        self._client = Client(self._answered)
+        self.touch: Callable[[int], None] = lambda _: None  # told what is worked on, should that be the end of us
+        self.leave: Callable[[], None] = lambda: None
+        self._client = Client(self._answered, may_reach_private=limits.may_reach_private)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
 
@@ -227,7 +232,7 @@ class Deliveries:
         for lane, until in list(self._draining.items()):
             if now > until:
                 for attempt in self._client.abandon(partial(_is_of, lane)):
-                    lane.drop(attempt)
+                    lane.drop()
                     self._let_rows_go(attempt.rows)
             if now > until or lane.is_drained:
                 del self._draining[lane]
@@ -249,6 +254,23 @@ class Deliveries:
             heapq.heappush(self._timers, (lane.wakes_at, next(self._order), lane, None))
 
     def _post(self, attempt: Attempt) -> None:
+        if any(row.is_poison for row in attempt.rows):
+            self._set_aside(attempt)
+            return
+        self.touch(attempt.rows[0].offset)
+        self._send(attempt)
+        self.leave()
+
+    def _set_aside(self, attempt: Attempt) -> None:
+        """An event that has ended its worker twice; those that share a batch with it go on by themselves."""
+        for part in attempt.lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
+            if part.rows[0].is_poison:
+                part.verdict = Verdict(0, POISON, attempt.failures, ())
+                self._give_up(part)
+            else:
+                self._post(part)
+
+    def _send(self, attempt: Attempt) -> None:
         lane, rows = attempt.lane, attempt.rows
         subscription = lane.subscription
         delivery, found = subscription.delivery, attempt.verdict
@@ -261,7 +283,13 @@ class Deliveries:
                 lines, body = structured(lines, body)
         url = subscription.subscriber_url if found is None else delivery.dead_letter_url or ""
         wants_reply = found is None and bool(subscription.reply_topic)
-        self._client.send(Post(url, lines + lane.headers, body, delivery.timeout_seconds, wants_reply), attempt)
+        lines = lines + lane.headers
+        if delivery.signing_secret and found is None:
+            if lane.signing_problem:
+                self._client.refuse(attempt, lane.signing_problem)
+                return
+            lines += signature_lines(lane.signing_keys, lines, body, time.time())
+        self._client.send(Post(url, lines, body, delivery.timeout_seconds, wants_reply), attempt)
 
     def _timers_due(self) -> None:
         now = time.monotonic()
@@ -298,8 +326,10 @@ class Deliveries:
         lane.failed(attempt)
         if answer.status in TOO_MUCH:
             lane.slow_down()
+        if answer.status == GONE_STATUS and attempt.verdict is None and not lane.is_gone:
+            self._is_gone(lane)
         if lane.is_parked:
-            lane.drop(attempt)
+            lane.drop()
             self._let_rows_go(attempt.rows)
             return
         wait = None
@@ -313,6 +343,14 @@ class Deliveries:
         lane.set_aside()
         heapq.heappush(self._timers, (now + wait, next(self._order), lane, attempt))
         self._begin_waiting(lane, now)
+
+    def _is_gone(self, lane: Lane) -> None:
+        """Nothing more is sent there; the controller hears of it, and the subscription is disabled."""
+        of = lane.subscription
+        lane.is_gone = True
+        lane.complain("410 Gone at", self.seen_offset, "it is disabled")
+        gone = encode(Gone(of.topic, of.subscriber_url, of.resumed))
+        self._outbox.send(REPORT_TOPIC, [Record((GONE + of.uid).encode(), gone, [])], lambda _: None)
 
     def _take_reply(self, attempt: Attempt, answer: Answer) -> None:
         """The delivery counts once Kafka has the reply; a reply that cannot be stored is a failed delivery."""

@@ -93,8 +93,11 @@ class Lane:
         "finished_at",
         "headers",
         "is_dirty",
+        "is_gone",
         "is_parked",
         "progress",
+        "signing_keys",
+        "signing_problem",
         "subscription",
         "timer",
         "wakes_at",
@@ -113,6 +116,9 @@ class Lane:
         self.busy = 0  # POSTs in flight
         self.failing = dict(failing or {})  # offset: how often it has failed; goes into the ledger
         self.is_parked = False  # it begins nothing, and a query of its own goes on with it
+        self.is_gone = False  # the subscriber wants nothing any more: nothing more begins, and nothing is dropped
+        self.signing_keys: tuple[bytes, ...] = ()
+        self.signing_problem = ""  # why nothing can be signed that has to be
         self.is_dirty = False  # has begun, failed or finished something since the ledger was last written
         self.wakes_at = 0.0  # when the loop has to ask again by itself; 0: something else will happen first
         self.finished_at = 0.0  # the last time that anything was
@@ -144,7 +150,7 @@ class Lane:
     def next(self, now: float) -> Attempt | None:
         """What may begin now, if anything may; from then on it takes room."""
         self.wakes_at = 0.0
-        if self.busy >= self._room or not self._is_allowed(now):
+        if self.busy >= self._room or self.is_gone or not self._is_allowed(now):
             return None
         if self._again:
             attempt = self._again.popleft()
@@ -285,7 +291,7 @@ class Lane:
             behind.clear()
         return rows
 
-    def drop(self, attempt: Attempt) -> None:
+    def drop(self) -> None:
         """An attempt of a parked lane failed: whoever goes on will try it again."""
         self.busy -= 1
         self.is_dirty = True

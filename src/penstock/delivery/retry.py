@@ -6,6 +6,7 @@ from penstock.contract.model import Delivery
 
 RETRIED_STATUSES = frozenset({404, 408, 409, 429})
 TOO_MUCH = frozenset({429, 502, 503, 504})  # a subscriber that says so gets less at once
+GONE_STATUS = 410  # a subscriber that says so wants nothing any more
 LONGEST_WAIT_SECONDS = 600.0  # however large the exponent or the subscriber's wish
 JITTER = 0.1  # of the delay, so that lanes which failed together do not come back together
 

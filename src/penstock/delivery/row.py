@@ -7,7 +7,7 @@ from collections.abc import Sequence
 class Row:
     """plain slots, since one is made per event."""
 
-    __slots__ = ("body", "headers", "is_wide", "json", "key", "matched", "offset", "unfinished")
+    __slots__ = ("body", "headers", "is_poison", "is_wide", "json", "key", "matched", "offset", "unfinished")
 
     def __init__(
         self, offset: int, matched: Sequence[int], headers: list[bytes], body: bytes, key: int | None = None
@@ -18,5 +18,6 @@ class Row:
         self.body = body
         self.key = key  # a checksum of the record's key, where somebody wants events in its order
         self.is_wide = False  # its header lines are more than servers take: it travels as JSON
+        self.is_poison = False  # it ended its worker twice: it is given up without being touched
         self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
         self.unfinished = 0  # deliveries that still hold the row

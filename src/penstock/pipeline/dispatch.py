@@ -33,11 +33,11 @@ from penstock.kafka.group_image import GroupImages
 from penstock.kafka.java import java_home
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
+from penstock.pipeline.running import Environment
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.stream import warm_up
 from penstock.pipeline.topic import Topic
-from penstock.pipeline.topic_query import Environment
 
 logger = logging.getLogger("penstock.dispatcher")
 

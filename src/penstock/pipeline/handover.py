@@ -125,6 +125,21 @@ class Parsed(NamedTuple):
     row: Row
 
 
+def place_of(packed: bytes) -> tuple[int, int]:
+    """Partition and offset of a packed row, without looking at the rest."""
+    offset, partition, _ = packed[:PREFIX_WIDTH].split(b" ", 2)
+    return int(partition), int(offset)
+
+
+def untouched(packed: bytes) -> Parsed:
+    """Of an event that must not be touched: where it stands, and who wanted it."""
+    offset, partition, kind, places, *_ = packed.partition(b"\n")[0].split()
+    lines = [b"ce-knativekafkapartition:" + partition, b"ce-knativekafkaoffset:" + offset]
+    row = Row(int(offset), () if places == NONE else _places(places), lines, b"")
+    row.is_poison = True
+    return Parsed(int(partition), kind.decode(), NO_ERRORS, row)
+
+
 def parse_row(packed: bytes) -> Parsed:
     """A packed row, taken apart. A record may prove to be no event only now."""
     prefix, _, rest = packed.partition(b"\n")

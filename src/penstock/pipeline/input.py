@@ -12,11 +12,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from penstock.delivery.row import Row
 from penstock.pipeline.filter_errors import FilterErrors
-from penstock.pipeline.handover import NO_ERRORS, parse_row
+from penstock.pipeline.handover import NO_ERRORS, parse_row, place_of, untouched
+from penstock.pipeline.marks import Marks
 
 logger = logging.getLogger("penstock.worker")
 
@@ -28,10 +30,12 @@ MOST_BYTES = 1024 * 1024
 class SparkRows:
     """A ``delivery.deliver.Source`` over the Arrow batches of one task."""
 
-    def __init__(self, batches: Iterator[Any], topic: str, filter_errors: FilterErrors) -> None:
+    def __init__(self, batches: Iterator[Any], topic: str, filter_errors: FilterErrors, marks_at: Path) -> None:
         self.is_over = False
         self.is_ready = False  # more is buffered on this side of the socket
         self.partition = -1  # known from the first row on
+        self.marks: Marks | None = None  # made with the first row
+        self._marks_at = marks_at
         self._batches = batches
         self._topic = topic
         self._filter_errors = filter_errors
@@ -78,7 +82,20 @@ class SparkRows:
         self.is_over = True
 
     def _row(self, packed: bytes) -> Row:
-        self.partition, kind, errors, row = parse_row(packed)
+        partition, offset = place_of(packed)
+        if partition != self.partition:
+            self.marks = _marks(self._marks_at.with_name(f"{self._marks_at.name}-{partition}"))
+        marks = self.marks
+        if marks is not None:
+            if offset == marks.poison:
+                logger.error("%s/%d offset %d ended its worker twice: set aside", self._topic, partition, offset)
+                self.partition, kind, errors, row = untouched(packed)
+            else:
+                marks.touch(offset)
+                self.partition, kind, errors, row = parse_row(packed)
+                marks.leave()
+        else:
+            self.partition, kind, errors, row = parse_row(packed)
         if errors != NO_ERRORS:
             self._filter_errors.note(errors, f"{self._topic}/{self.partition} offset {row.offset}")
         if kind == "x":
@@ -115,6 +132,14 @@ class SparkRows:
             return bool(self._file.peek(1))
         finally:
             os.set_blocking(fd, True)
+
+
+def _marks(path: Path) -> Marks | None:
+    try:
+        return Marks(path)
+    except OSError as error:
+        logger.warning("what ends this worker will not be known: %s", error)
+        return None
 
 
 def _input_of_this_worker() -> io.BufferedReader:

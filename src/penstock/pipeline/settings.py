@@ -30,6 +30,10 @@ class DispatcherSettings:
     unfinished_megabytes: int = setting(16, "bytes of event data a worker keeps unfinished, per partition")
     private_queries: int = setting(8, "subscriptions of a topic that may be slow at the same time, each in its query")
     reply_hops: int = setting(16, "replies to replies before a loop is cut; counted in knativebrokerttl")
+    private_addresses: Literal["allow", "refuse"] = setting(
+        "allow", "whether subscribers may be in private networks or on this host; link-local is always refused"
+    )
+    secrets_dir: str = setting("", "where signing secrets are, NAMESPACE/NAME; empty: secrets in the data directory")
     driver_memory: str = setting("512m", "heap of Spark's driver, which also runs the tasks of a local master")
     take_over_seconds: float = setting(0.2, "how long to gather changes of triggers before a query is replaced")
 

@@ -17,8 +17,9 @@ import msgspec
 
 from penstock.contract.model import Pin, QueryReport, Subscription
 from penstock.kafka.ledger import LaneKey
+from penstock.pipeline.running import Environment
 from penstock.pipeline.start import Lane
-from penstock.pipeline.topic_query import Environment, TopicQuery
+from penstock.pipeline.topic_query import TopicQuery
 
 logger = logging.getLogger("penstock.dispatcher")
 

@@ -13,24 +13,20 @@ import itertools
 import logging
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock.contract.model import QueryReport, Subscription
 from penstock.delivery.deliver import Limits
 from penstock.errors import Misconfigured, PenstockError
 from penstock.kafka import claims, topics
-from penstock.kafka.clients import Clients
-from penstock.kafka.connection import KafkaConnection, Producer
-from penstock.kafka.doorbell import Doorbell
-from penstock.kafka.ledger import FollowedLedger, LaneKey
+from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.gears import Gear, Gearbox
+from penstock.pipeline.running import Environment, Running
 from penstock.pipeline.session import slots
-from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
 from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
 from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment, scope_of
@@ -41,34 +37,6 @@ RUNNING_SECONDS = 60.0  # longest wait for the tasks of a new query; thousands o
 LET_GO_SECONDS = 4.5  # longest wait for the closing words of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Environment:
-    """What all queries of a dispatcher share."""
-
-    session: SparkSession
-    settings: DispatcherSettings
-    connection: KafkaConnection
-    ledger: FollowedLedger
-    producer: Producer  # for claims and the ledger; a new one would cost every start a quarter of a second
-    clients: Clients
-    doorbell: Doorbell
-    started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
-    first_query: int = 0  # the number of no query: all that this dispatcher draws are higher
-
-
-@dataclass(frozen=True)
-class Running:
-    query: StreamingQuery | None  # none in cold gear
-    gear: Gear
-    assignment: Assignment
-    subscriptions: tuple[Subscription, ...]
-    partitions: tuple[int, ...]  # each with a task; none in cold gear
-    checkpoint: Path
-    since: float
-    behind: frozenset[Lane] = frozenset()  # lanes that its start has left to other queries
-    plan: QueryPlan | None = None  # in cold gear: what is started when something comes
 
 
 class TopicQuery:
@@ -316,6 +284,7 @@ class TopicQuery:
                 settings.unfinished_megabytes * 1024 * 1024,
                 may_park=may_part and len(wanted) > 1,
                 reply_hops=settings.reply_hops,
+                may_reach_private=settings.private_addresses == "allow",
             ),
             partitions=beginning.partitions,
             scope=self._scope(beginning.topic_id),
@@ -325,6 +294,8 @@ class TopicQuery:
             first_query=environment.first_query,
             replaces=self._running is not None and gear == "live",
             predecessor_until=self._predecessor_until,
+            scratch_dir=str(Path(settings.data_dir, "scratch").absolute()),
+            secrets_dir=settings.secrets_dir or str(Path(settings.data_dir, "secrets").absolute()),
             ends_with_input=gear == "bulk",
         )
         name = f"{self.topic}-{self.uid or 'all'}-{next(self._count)}"

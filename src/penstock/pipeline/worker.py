@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,7 +23,8 @@ from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
-from penstock.errors import Unavailable
+from penstock.delivery.sign import read_keys
+from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
@@ -60,6 +62,8 @@ class Assignment:
     first_query: int  # the first number that this dispatcher drew
     replaces: bool = False  # another query, which serves until all tasks of this one are ready
     predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
+    secrets_dir: str = ""
+    scratch_dir: str = "."
     ends_with_input: bool = False  # bulk gear: all must be finished before the task ends
 
     @staticmethod
@@ -80,7 +84,8 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     if assignment.replaces:
         _say_up(assignment)
     filter_errors = FilterErrors(assignment.subscriptions())
-    source = SparkRows(batches, assignment.topic, filter_errors)
+    marks_at = Path(assignment.scratch_dir, "marks", assignment.scope)
+    source = SparkRows(batches, assignment.topic, filter_errors, marks_at)
     first = source.read_first()
     if first:
         Holding(assignment, source.partition, filter_errors).serve(first, source)
@@ -124,10 +129,14 @@ class Holding:
         """Delivers until the input ends or somebody else takes over; leaves nothing behind."""
         try:
             self._notice_loss()  # while we waited for the predecessor, a successor may have come
+            if source.marks is not None:
+                self._deliveries.touch, self._deliveries.leave = source.marks.touch, source.marks.leave
             self._deliveries.take(first)
             self._deliveries.run(source, _patience_seconds(self._assignment))
         finally:
             self._close()
+        if source.marks is not None:
+            source.marks.close()
         if self._is_lost:
             # The dispatcher stops this query soon. If it does not, the claim was not its own.
             source.discard(OUTRANKED_SECONDS)
@@ -219,8 +228,18 @@ class Holding:
             limits = share(subscription.delivery, window, self._assignment.partitions)
             lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
             lane.is_parked = self._is_apart(key, entry)
+            self._give_keys(lane)
             lanes.append(lane)
         return lanes
+
+    def _give_keys(self, lane: Lane) -> None:
+        """Those with which its deliveries are signed. They are read here: secrets do not travel."""
+        name = lane.subscription.delivery.signing_secret
+        if name:
+            try:
+                lane.signing_keys = read_keys(Path(self._assignment.secrets_dir, lane.subscription.namespace, name))
+            except Misconfigured as error:
+                lane.signing_problem = error.message
 
     def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
         """Whether another query serves this lane, or is about to: nothing is delivered to it from here."""

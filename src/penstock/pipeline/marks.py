@@ -1,0 +1,50 @@
+"""What a worker is busy with, so that its successor knows which event it died of.
+
+A few bytes in a mapped file outlive the process whatever ends it. Before a worker touches an event it writes the
+offset there, and takes it back afterwards. A successor that finds an offset knows: this one ended its predecessor.
+An event that did so twice is set aside instead of being touched a third time: it would stop its partition for good.
+
+    offset   what is being touched now, -1: nothing
+    suspect  what a predecessor died of, and how often
+    crashes
+"""
+
+import mmap
+import os
+import struct
+from pathlib import Path
+
+STATE = struct.Struct("<qqq")
+CURRENT = struct.Struct("<q")
+NOTHING = -1
+MOST_CRASHES = 2
+
+
+class Marks:
+    """Of one partition. The file is in the scratch folder, which a new dispatcher empties."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(fd).st_size < STATE.size:
+                os.write(fd, STATE.pack(NOTHING, NOTHING, 0))
+            self._map = mmap.mmap(fd, STATE.size)
+        finally:
+            os.close(fd)
+        at, suspect, crashes = STATE.unpack_from(self._map)
+        if at != NOTHING:
+            suspect, crashes = at, crashes + 1 if at == suspect else 1
+            STATE.pack_into(self._map, 0, NOTHING, suspect, crashes)
+        self.poison = suspect if crashes >= MOST_CRASHES else NOTHING
+
+    def touch(self, offset: int) -> None:
+        CURRENT.pack_into(self._map, 0, offset)
+
+    def leave(self) -> None:
+        CURRENT.pack_into(self._map, 0, NOTHING)
+
+    def close(self) -> None:
+        """In order: whatever was touched has ended nobody."""
+        self.leave()
+        self._map.close()

@@ -1,0 +1,37 @@
+"""Promises of the marks: what a worker died of is known to its successor."""
+
+from pathlib import Path
+
+from penstock.pipeline.marks import NOTHING, Marks
+
+
+def test_an_event_that_ends_two_workers_is_poison(tmp_path: Path) -> None:
+    """Kept promise: twice the same, and it is known; a worker that dies of nothing in particular accuses nobody."""
+    path = tmp_path / "marks" / "topic-0"
+    Marks(path).touch(7)  # and it was gone
+    second = Marks(path)
+    assert second.poison == NOTHING
+    second.touch(7)
+    third = Marks(path)
+    assert third.poison == 7
+    third.touch(8)
+    third.leave()
+    assert Marks(path).poison == 7  # killed by somebody while it touched nothing
+
+
+def test_two_different_ones_are_not(tmp_path: Path) -> None:
+    """Kept promise: two kills from outside do not cost an event."""
+    path = tmp_path / "topic-0"
+    for offset in (7, 8, 7, 9):
+        Marks(path).touch(offset)
+    assert Marks(path).poison == NOTHING
+
+
+def test_an_orderly_end_accuses_nobody(tmp_path: Path) -> None:
+    """Kept promise: what was touched when a worker ended in order is not counted."""
+    path = tmp_path / "topic-0"
+    for _ in range(3):
+        marks = Marks(path)
+        marks.touch(7)
+        marks.close()
+    assert Marks(path).poison == NOTHING

@@ -1,8 +1,9 @@
 """Promises of the marks: what a worker died of is known to its successor."""
 
+import os
 from pathlib import Path
 
-from penstock.pipeline.marks import NOTHING, Marks
+from penstock.pipeline.marks import NOTHING, Marks, dead_workers
 
 
 def test_an_event_that_ends_two_workers_is_poison(tmp_path: Path) -> None:
@@ -35,3 +36,16 @@ def test_an_orderly_end_accuses_nobody(tmp_path: Path) -> None:
         marks.touch(7)
         marks.close()
     assert Marks(path).poison == NOTHING
+
+
+def test_who_is_gone_without_a_word_is_noticed(tmp_path: Path) -> None:
+    """Kept promise: the dispatcher knows of a worker that died while nothing comes; not of one that ended in order."""
+    alive, ended = Marks(tmp_path / "a", 11), Marks(tmp_path / "b", 12)
+    ended.close()
+    child = os.fork()
+    if not child:
+        Marks(tmp_path / "c", 13)
+        os._exit(9)
+    os.waitpid(child, 0)
+    assert dead_workers(tmp_path) == {13}
+    alive.close()

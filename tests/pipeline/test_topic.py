@@ -73,6 +73,9 @@ class Query:
         self.running_since = time.time()
         self.behind = behind
 
+    def notice_dead(self, _queries: set[int]) -> None:
+        pass
+
     def stop(self) -> None:
         self.running = self.running_since = None
 

@@ -33,11 +33,13 @@ from penstock.kafka.group_image import GroupImages
 from penstock.kafka.java import java_home
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
+from penstock.pipeline.marks import dead_workers
 from penstock.pipeline.running import Environment
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.stream import warm_up
 from penstock.pipeline.topic import Topic
+from penstock.pipeline.worker import MARKS
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -117,6 +119,7 @@ class Dispatcher:
         self._topics: dict[str, Topic] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(self._connection, environment.ledger, notes.reset)
+        self._marks = Path(environment.settings.data_dir, "scratch", MARKS)
         self._first_topics: set[str] = set()  # those that were wanted before this dispatcher started
         self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = environment.producer
@@ -181,8 +184,10 @@ class Dispatcher:
             if name in self._topics:
                 self._topics[name].wake()
                 rung.add(name)
+        dead = dead_workers(self._marks)
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
+                topic.notice_dead(dead)
                 if topic.is_cold and topic.name in rung:
                     self._make_room(topic.partitions)
                 topic.advance(self._free_slots())

@@ -11,8 +11,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.delivery.row import Row
@@ -23,6 +22,7 @@ from penstock.pipeline.marks import Marks
 logger = logging.getLogger("penstock.worker")
 
 COMPLAINT_SECONDS = 10.0
+MakeMarks = Callable[[int], Marks | None]  # for a partition
 MOST_ROWS = 64  # in one go, before answers get their turn; a batch is taken whole
 MOST_BYTES = 1024 * 1024
 
@@ -30,12 +30,14 @@ MOST_BYTES = 1024 * 1024
 class SparkRows:
     """A ``delivery.deliver.Source`` over the Arrow batches of one task."""
 
-    def __init__(self, batches: Iterator[Any], topic: str, filter_errors: FilterErrors, marks_at: Path) -> None:
+    def __init__(
+        self, batches: Iterator[Any], topic: str, filter_errors: FilterErrors, make_marks: MakeMarks
+    ) -> None:
         self.is_over = False
         self.is_ready = False  # more is buffered on this side of the socket
         self.partition = -1  # known from the first row on
         self.marks: Marks | None = None  # made with the first row
-        self._marks_at = marks_at
+        self._make_marks = make_marks
         self._batches = batches
         self._topic = topic
         self._filter_errors = filter_errors
@@ -84,7 +86,7 @@ class SparkRows:
     def _row(self, packed: bytes) -> Row:
         partition, offset = place_of(packed)
         if partition != self.partition:
-            self.marks = _marks(self._marks_at.with_name(f"{self._marks_at.name}-{partition}"))
+            self.marks = self._make_marks(partition)
         marks = self.marks
         if marks is not None:
             if offset == marks.poison:
@@ -132,14 +134,6 @@ class SparkRows:
             return bool(self._file.peek(1))
         finally:
             os.set_blocking(fd, True)
-
-
-def _marks(path: Path) -> Marks | None:
-    try:
-        return Marks(path)
-    except OSError as error:
-        logger.warning("what ends this worker will not be known: %s", error)
-        return None
 
 
 def _input_of_this_worker() -> io.BufferedReader:

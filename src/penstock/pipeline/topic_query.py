@@ -13,6 +13,7 @@ import itertools
 import logging
 import shutil
 import time
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,7 +208,15 @@ class TopicQuery:
         running = self._running
         if running is None or running.query is None or running.query.isActive:
             return
-        reason = failure_of(running.query)
+        self._ended(running, failure_of(running.query))
+
+    def notice_dead(self, queries: Set[int]) -> None:
+        """A worker is gone. Spark would notice with the next record; the query is started again at once."""
+        running = self._running
+        if running is not None and running.query is not None and running.assignment.query in queries:
+            self._ended(running, "a worker died")
+
+    def _ended(self, running: Running, reason: str) -> None:
         logger.error("the query of %s ended: %s", self._label, reason)
         self._end(running)
         self._running = None

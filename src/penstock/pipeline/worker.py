@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,14 @@ from penstock.pipeline.delivery_counts import DeliveryCounts
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
+from penstock.pipeline.marks import Marks
 
 logger = logging.getLogger("penstock.worker")
 
 PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous holder
 LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long
 READ_SECONDS = 20.0
+MARKS = "marks"  # in the scratch folder
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 MOST_WAITING = 2_000  # records of the ledger that Kafka has not taken
 OUTRANKED_SECONDS = 60.0  # far longer than a dispatcher takes to stop a query that it has replaced
@@ -84,12 +87,19 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     if assignment.replaces:
         _say_up(assignment)
     filter_errors = FilterErrors(assignment.subscriptions())
-    marks_at = Path(assignment.scratch_dir, "marks", assignment.scope)
-    source = SparkRows(batches, assignment.topic, filter_errors, marks_at)
+    source = SparkRows(batches, assignment.topic, filter_errors, partial(_make_marks, assignment))
     first = source.read_first()
     if first:
         Holding(assignment, source.partition, filter_errors).serve(first, source)
     yield from ()
+
+
+def _make_marks(assignment: Assignment, partition: int) -> Marks | None:
+    try:
+        return Marks(Path(assignment.scratch_dir, MARKS, f"{assignment.scope}-{partition}"), assignment.query)
+    except OSError as error:
+        logger.warning("what ends this worker will not be known: %s", error)
+        return None
 
 
 def _say_up(assignment: Assignment) -> None:

@@ -1,0 +1,190 @@
+"""Promises of a dispatcher: its gears, and an event that ends its worker. Kafka and Spark are real; there is no
+controller: the tests write the contract, and read what the dispatcher reports."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from penstock.contract.model import (
+    CLAIMS_TOPIC,
+    CONTRACT_TOPIC,
+    DEAD_LETTERS_TOPIC,
+    LEDGER_TOPIC,
+    QUERY,
+    REPORT_TOPIC,
+    TELEMETRY_TOPIC,
+    Agreement,
+    DeadLetter,
+    QueryReport,
+    Subscription,
+    decode_dead_letter,
+    decode_report,
+    encode,
+)
+from penstock.event.kafka import encode_record
+from penstock.event.model import Event
+from penstock.kafka import ledger, topics
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.embedded import EmbeddedKafka
+from penstock.kafka.server_files import ClusterSpec
+from penstock.kafka.table import Table, put
+from penstock.ports import free_port
+from tests.sink import Request, Sink
+from tests.waiting import until
+
+MakeSink = Callable[[], Sink]
+ONE_MINUTE = 60
+
+# Loaded by every Python of the dispatcher: an event that says so ends the worker that touches it.
+POISON = textwrap.dedent(
+    """
+    import os
+    import penstock.pipeline.handover as handover
+    parse = handover.parse_row
+    handover.parse_row = lambda packed: os._exit(139) if b"poison" in packed else parse(packed)
+    """
+)
+
+
+@dataclass
+class World:
+    """A Kafka of its own with a dispatcher."""
+
+    kafka: KafkaConnection
+    contract: list[str] = field(default_factory=list)
+
+    def subscribe(self, url: str, partitions: int = 2, topic: str | None = None, **fields: Any) -> Subscription:
+        """A subscription to a topic of its own, from its beginning."""
+        topic = topic or f"topic-{uuid.uuid4()}"
+        topics.create_missing(self.kafka.admin(), [topics.TopicSpec(topic, partitions=partitions)])
+        topic_id = topics.describe(self.kafka.admin(), [topic])[topic].topic_id
+        uid = str(uuid.uuid4())
+        ledger.StartPositions(self.kafka).write(uid, topic, topic_id, dict.fromkeys(range(partitions), 0))
+        made = Subscription(uid, "Trigger", "default", uid, topic, f"group-{uid}", url, **fields)
+        self.contract.append(f"Trigger/default/{uid}")
+        put(self.kafka.producer(), CONTRACT_TOPIC, self.contract[-1], encode(Agreement(uid, 1, (), (made,))))
+        return made
+
+    def send(self, topic: str, ids: list[str], partition: int | None = None) -> None:
+        producer = self.kafka.producer()
+        for number, identity in enumerate(ids):
+            event = Event({"specversion": "1.0", "id": identity, "source": "/s", "type": "t"}, b"{}")
+            record = encode_record(event)
+            where = number % 2 if partition is None else partition
+            producer.produce(topic, record.value, headers=record.headers, partition=where)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    def report(self, topic: str) -> QueryReport | None:
+        table = Table(self.kafka, REPORT_TOPIC).start()
+        try:
+            table.wait_until_current()
+            value = table.values.get(QUERY + topic)
+            return decode_report(value) if value else None
+        finally:
+            table.stop()
+
+    def gear(self, topic: str) -> str:
+        report = self.report(topic)
+        return report.gear if report is not None and report.state == "running" else ""
+
+    def dead_letters(self) -> list[DeadLetter]:
+        table = Table(self.kafka, DEAD_LETTERS_TOPIC).start()
+        try:
+            table.wait_until_current()
+            return [decode_dead_letter(value) for value in table.values.values()]
+        finally:
+            table.stop()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("dispatcher")
+    (folder / "sitecustomize.py").write_text(POISON)
+    cluster = EmbeddedKafka(ClusterSpec(folder / "kafka", port=free_port())).start()
+    kafka = cluster.connection
+    tables = (CONTRACT_TOPIC, LEDGER_TOPIC, CLAIMS_TOPIC, REPORT_TOPIC)
+    specs = [topics.TopicSpec(name, config=topics.COMPACTED) for name in tables]
+    topics.create_missing(kafka.admin(), [*specs, *map(topics.TopicSpec, (TELEMETRY_TOPIC, DEAD_LETTERS_TOPIC))])
+    command = [sys.executable, "-m", "penstock.cli.main", "dispatcher"]
+    command += ["--bootstrap-servers", kafka.bootstrap_servers, "--data-dir", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PENSTOCK_QUIET_MINUTES": "0.05"}
+    with subprocess.Popen(command, env=environment) as process:
+        yield World(kafka)
+        process.terminate()
+        assert process.wait(60) == 0
+    cluster.stop()
+
+
+def ids(requests: list[Request]) -> list[str]:
+    return [request.headers["ce-id"] for request in requests]
+
+
+def test_a_quiet_topic_goes_cold_and_its_next_event_wakes_it(world: World, sink: MakeSink) -> None:
+    """Kept promise: nothing runs for a topic that nothing comes to; what comes is delivered, once, and then live."""
+    subscriber = sink()
+    subscription = world.subscribe(subscriber.url + "/cold")
+    world.send(subscription.topic, ["a", "b"])
+    subscriber.wait_for(2, "/cold", ONE_MINUTE)
+    until(lambda: world.gear(subscription.topic) == "live", "live gear")
+    until(lambda: world.gear(subscription.topic) == "cold", "cold gear")
+    world.send(subscription.topic, ["c", "d"])
+    (*_, last) = subscriber.wait_for(4, "/cold", ONE_MINUTE)
+    until(lambda: world.gear(subscription.topic) == "live", "live gear again")
+    until(lambda: world.gear(subscription.topic) == "cold", "cold gear again")
+    assert sorted(ids(subscriber.at("/cold"))) == ["a", "b", "c", "d"]
+    assert last.headers["ce-id"] in "cd"
+
+
+def test_a_backlog_is_worked_off_in_bulk_gear(world: World, sink: MakeSink) -> None:
+    """Kept promise: who is far behind gets everything once, in its order, and ends up in live gear."""
+    subscriber = sink()
+    topic = f"topic-{uuid.uuid4()}"
+    topics.create_missing(world.kafka.admin(), [topics.TopicSpec(topic, partitions=2)])
+    expected = [str(number) for number in range(24_000)]
+    world.send(topic, expected)
+    world.subscribe(subscriber.url + "/bulk", topic=topic, order="ordered")
+    until(lambda: world.gear(topic) == "bulk", "bulk gear")
+    subscriber.wait_for(len(expected), "/bulk", ONE_MINUTE)
+    until(lambda: world.gear(topic) in ("live", "cold"), "it has caught up")
+    came = [int(each) for each in ids(subscriber.at("/bulk"))]
+    assert len(came) == len(expected)
+    for partition in (0, 1):
+        of_partition = [each for each in came if each % 2 == partition]
+        assert of_partition == sorted(of_partition)
+
+
+def test_who_is_pinned_to_bulk_has_a_query_of_its_own(world: World, sink: MakeSink) -> None:
+    """Kept promise: a pin moves nobody else out of live gear, and nothing is lost or doubled by it."""
+    subscriber = sink()
+    first = world.subscribe(subscriber.url + "/live", gear="live")
+    world.subscribe(subscriber.url + "/pinned", topic=first.topic, gear="bulk")
+
+    def is_apart() -> bool:
+        report = world.report(first.topic)
+        return report is not None and len(report.apart) == 1 and report.gear == "live"
+
+    until(is_apart, "one of them is apart")
+    world.send(first.topic, [str(number) for number in range(200)])
+    for path in ("/live", "/pinned"):
+        assert sorted(map(int, ids(subscriber.wait_for(200, path, ONE_MINUTE)))) == list(range(200))
+
+
+@pytest.mark.scenario(21)
+def test_an_event_that_ends_its_worker_is_set_aside(world: World, sink: MakeSink) -> None:
+    """Kept promise: after two crashes at the same event it is given up, recorded, and the next one is delivered."""
+    subscriber = sink()
+    subscription = world.subscribe(subscriber.url + "/poison", order="ordered")
+    world.send(subscription.topic, ["before", "poison", "after"], partition=0)
+    until(lambda: "after" in ids(subscriber.at("/poison")), "what comes behind it", 90)
+    assert list(dict.fromkeys(ids(subscriber.at("/poison")))) == ["before", "after"]
+    (letter,) = [each for each in world.dead_letters() if each.uid == subscription.uid]
+    assert (letter.offset, letter.outcome) == (1, "given up")
+    assert "twice" in letter.reason

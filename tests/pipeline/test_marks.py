@@ -39,7 +39,7 @@ def test_an_orderly_end_accuses_nobody(tmp_path: Path) -> None:
 
 
 def test_who_is_gone_without_a_word_is_noticed(tmp_path: Path) -> None:
-    """Kept promise: the dispatcher knows of a worker that died while nothing comes; not of one that ended in order."""
+    """Kept promise: the dispatcher knows of a worker that died, however quiet; not of one that ended in order."""
     alive, ended = Marks(tmp_path / "a", 11), Marks(tmp_path / "b", 12)
     ended.close()
     child = os.fork()

@@ -12,6 +12,8 @@ GENERATOR = "generator to bare sink"
 TEN_TERMS = "ten CESQL terms"
 EXACT_1000 = "1,000 exact filters"
 CESQL_100 = "100 CESQL filters"
+UNDISTURBED = "nine and a tenth that is well"
+BESIDE_HANGING = "nine and a tenth that hangs"
 FULL = "full"
 
 
@@ -74,6 +76,16 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     events_per_second: float
 
 
+class IdleBrokers(msgspec.Struct, frozen=True, kw_only=True):
+    """Brokers that nobody uses: what the dispatcher costs, and how long their first event takes."""
+
+    brokers: int
+    core_percent: float
+    megabytes: float  # proportional, of the dispatcher with its workers
+    first_event_ms: list[float]
+    later_event_ms: float
+
+
 class Ratio(msgspec.Struct, frozen=True):
     """A figure of Penstock over the same figure of a baseline in the same run."""
 
@@ -109,6 +121,9 @@ class Results(msgspec.Struct, kw_only=True):
     runs: list[Run] = []
     change_seconds: list[float] = []  # until a change among 1,000 triggers was in force
     drains: list[Drain] = []
+    hanging_worker_megabytes: float | None = None  # of all workers, at most, while one of ten subscribers hung
+    hanging_estimate_megabytes: float | None = None  # by `penstock sizing`
+    idle_brokers: IdleBrokers | None = None
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

@@ -15,6 +15,7 @@ from bench.filters import cesql_100, exact_1000, ten_terms
 from bench.load import LoadPlan
 from bench.measure import Arrangement, Bench, Offer, combine, measure, measure_idle, per_event, warm_up
 from bench.model import FULL, GENERATOR, INGRESS, PENSTOCK, Run
+from bench.neighbours import hanging, idle_brokers
 from bench.profile import Profile
 from bench.system import broker, trigger
 
@@ -107,9 +108,11 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "one": one,
     "ten": ten,
     "idle-after": idle_after,
+    "hanging": hanging,
     "backlog": backlog,
     "ordered": ordered,
     "ten-terms": ten_terms,
     "cesql-100": cesql_100,
     "exact-1000": exact_1000,
+    "idle-brokers": idle_brokers,
 }

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from bench.model import (
+    BESIDE_HANGING,
     CESQL_100,
     CONSUMER,
     EXACT_1000,
@@ -11,6 +12,7 @@ from bench.model import (
     KAFKA,
     PENSTOCK,
     TEN_TERMS,
+    UNDISTURBED,
     Idle,
     Ratio,
     Results,
@@ -29,6 +31,7 @@ def targets(results: Results) -> list[Target]:
     ingress = results.find(INGRESS, 0, FULL)
     started = _idle(results, "just started")
     with_trigger = _idle(results, "one trigger")
+    idle = results.idle_brokers if results.idle_brokers and results.idle_brokers.brokers >= 100 else None
     return [
         _at_most("whole way at 1,000/s, p50, ms", 3, steady.whole_way.p50 if steady else None),
         _at_most("whole way at 1,000/s, p99, ms", 25, steady.whole_way.p99 if steady else None),
@@ -47,6 +50,13 @@ def targets(results: Results) -> list[Target]:
         _at_most("change among 1,000 triggers in force, s", 3, max(results.change_seconds, default=None)),
         _at_least("ordered, events/s of a partition", 2000, _rounded(results.drain_rate("ordered, one partition"))),
         _at_least("batches of 100, deliveries/s over one by one", 5, _batched(results)),
+        _at_most("one of ten hangs, p99 of the nine over theirs undisturbed", 2, _disturbed(results)),
+        _at_most("one of ten hangs, memory of the workers over the estimate", 1, _over_estimate(results)),
+        _at_most("100 idle brokers, dispatcher, MB", 1536, idle.megabytes if idle else None),
+        _at_most("100 idle brokers, dispatcher, % of a core", 20, idle.core_percent if idle else None),
+        _at_most(
+            "first event of an idle broker, slowest of five, ms", 1000, max(idle.first_event_ms) if idle else None
+        ),
     ]
 
 
@@ -110,6 +120,17 @@ def _ratio(what: str, penstock: float, baseline: float) -> Ratio:
 def _share(results: Results, scenario: str) -> float | None:
     filtered, plain = results.events_per_second(scenario), results.events_per_second(without(scenario))
     return round(filtered / plain, 2) if filtered and plain else None
+
+
+def _disturbed(results: Results) -> float | None:
+    load = "500/s"
+    before, beside = results.find(UNDISTURBED, 9, load), results.find(BESIDE_HANGING, 9, load)
+    return round(beside.whole_way.p99 / before.whole_way.p99, 2) if before and beside else None
+
+
+def _over_estimate(results: Results) -> float | None:
+    measured, estimated = results.hanging_worker_megabytes, results.hanging_estimate_megabytes
+    return round(measured / estimated, 2) if measured and estimated else None
 
 
 def _batched(results: Results) -> float | None:

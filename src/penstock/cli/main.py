@@ -26,6 +26,7 @@ COMMANDS = (
     Entry("down", "down:down", "End what `up` started.", SYSTEM),
     Entry("status", "status:status", "How the system and its parts are.", SYSTEM),
     Entry("settings", "settings:settings", "The settings in force and where each came from.", SYSTEM),
+    Entry("sizing", "sizing:sizing", "The memory that deliveries may take at most.", SYSTEM),
     Entry("fetch", "fetch:fetch", "Fetch what this machine lacks, so that nothing needs the network.", SYSTEM),
     Entry("apply", "resources:apply", "Create or change resources from YAML.", RESOURCES),
     Entry("get", "resources:get", "List resources, or show one.", RESOURCES),

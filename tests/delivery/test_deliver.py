@@ -205,6 +205,7 @@ def test_a_hanging_subscriber_is_cut_off_by_the_timeout(sink: MakeSink) -> None:
     assert target.counts.delivered == 1
 
 
+@pytest.mark.scenario(18)
 def test_link_local_addresses_are_never_connected_to() -> None:
     """Kept promise: a subscriber address cannot reach a cloud's metadata service."""
     target = lane("http://169.254.169.254/latest", delivery=Delivery(timeout_seconds=2.0))
@@ -213,6 +214,7 @@ def test_link_local_addresses_are_never_connected_to() -> None:
     assert target.counts.given_up == 1
 
 
+@pytest.mark.scenario(19)
 def test_an_endless_answer_is_cut_off(sink: MakeSink) -> None:
     """Kept promise: a huge answer costs bounded memory, and its status still counts."""
     subscriber = sink()
@@ -456,3 +458,33 @@ def test_private_addresses_by_policy(sink: MakeSink) -> None:
         rows.offer(row(0))
     assert subscriber.requests == []
     assert closed.counts.given_up == 1
+
+
+@pytest.mark.scenario(18)
+def test_a_redirect_is_not_followed(sink: MakeSink) -> None:
+    """Kept promise: an answer that points elsewhere, be it a metadata service or this host, leads nowhere."""
+    subscriber, elsewhere = sink(), sink()
+    subscriber.answer("/moved", status=307, headers={"Location": elsewhere.url + "/secret"})
+    moved = lane(subscriber.url + "/moved")
+    with running(moved) as rows:
+        rows.offer(row(0))
+    assert elsewhere.requests == []
+    assert moved.counts.given_up == 1
+
+
+@pytest.mark.scenario(26)
+@pytest.mark.parametrize("hours", [2, -2])
+def test_a_clock_that_jumps_moves_no_retry(sink: MakeSink, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    """Kept promise: when the clock is set, what waits neither comes at once nor waits for hours."""
+    subscriber = sink()
+    answers = iter([Answer(503)] * 2 + [Answer(200)])
+    subscriber.answer("/a", with_=lambda _: next(answers))
+    policy = Delivery(retry=5, backoff_policy="linear", backoff_delay_seconds=0.4)
+    began = time.monotonic()
+    real = time.time
+    with running(lane(subscriber.url + "/a", delivery=policy)) as rows:
+        rows.offer(row(0))
+        subscriber.wait_for(1, "/a")
+        monkeypatch.setattr(time, "time", lambda: real() + hours * 3600)
+        subscriber.wait_for(3, "/a", 10)
+    assert 0.8 <= time.monotonic() - began < 8.0

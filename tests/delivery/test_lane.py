@@ -103,6 +103,7 @@ def test_a_retry_holds_up_its_key_only() -> None:
 
 
 @pytest.mark.parametrize(("counted", "begins_with"), [(2, 2), (5, 5), (6, 5), (900, 5)])
+@pytest.mark.scenario(16)
 def test_a_successor_goes_on_counting(counted: int, begins_with: int) -> None:
     """Kept promise: a restart does not begin the cycle of retries anew; the last try is repeated for its answer."""
     lane = make("unordered", failing={0: counted})
@@ -181,3 +182,43 @@ def test_who_has_too_much_to_do_gets_less_at_once() -> None:
     while (attempt := lane.next(0.0)) is not None:
         begun.append(attempt)
     assert len(begun) == 4
+
+
+@pytest.mark.scenario(32)
+@pytest.mark.parametrize("order", ["ordered", "key", "unordered"])
+def test_parked_and_taken_back_a_hundred_times(order: Order) -> None:
+    """Kept promise: at every seam whoever goes on begins exactly with what is not finished, in its order."""
+    chance = random.Random(32)
+    records = [Row(offset, (0,), [], b"", offset % 3 if order == "key" else None) for offset in range(2_000)]
+    progress, finished = Progress(0), list[int]()
+    for _ in range(100):
+        lane = make(order)
+        lane.progress = Progress(progress.position, progress.beyond())
+        begun: list[Attempt] = []
+        for record in records[lane.progress.position : lane.progress.position + chance.randrange(60)]:
+            if lane.progress.is_done(record.offset):
+                continue
+            lane.add(record, 0.0)
+            while (attempt := lane.next(0.0)) is not None:
+                begun.append(attempt)
+            while begun and chance.random() < 0.7:
+                done = begun.pop(chance.randrange(len(begun)))
+                finished += [each.offset for each in done.rows]
+                lane.finish(done)
+                while (attempt := lane.next(0.0)) is not None:
+                    begun.append(attempt)
+        lane.park()
+        for attempt in begun:  # what was in flight ends well, or is dropped and begun anew by the next
+            if chance.random() < 0.5:
+                finished += [each.offset for each in attempt.rows]
+                lane.finish(attempt)
+            else:
+                lane.drop()
+        assert lane.is_drained
+        progress = lane.progress
+    assert len(finished) == len(set(finished))
+    assert set(range(progress.position)) <= set(finished)
+    assert progress.position > 1_000
+    for key in range(3) if order == "key" else [None] if order == "ordered" else []:
+        of_key = [each for each in finished if key is None or each % 3 == key]
+        assert of_key == sorted(of_key)

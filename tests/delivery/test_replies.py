@@ -151,6 +151,7 @@ def test_an_invalid_reply_is_a_failed_delivery_and_says_why(sink: MakeSink) -> N
     assert "type" in letter.reason
 
 
+@pytest.mark.scenario(20)
 def test_replies_to_replies_come_to_an_end(sink: MakeSink) -> None:
     """Kept promise: a trigger that feeds itself is cut off after the hop limit, and it is counted."""
     outbox = KeptOutbox()
@@ -230,6 +231,7 @@ def test_without_an_answer_the_dead_letter_says_what_went_wrong(sink: MakeSink) 
     assert b"connect" in base64.b64decode(request.headers["ce-knativeerrordata"]).lower()
 
 
+@pytest.mark.scenario(33)
 def test_a_sink_that_fails_too_leaves_a_record(sink: MakeSink) -> None:
     """Kept promise: with subscriber and sink both down, the event is in the record, with the subscriber's reason."""
     dead, outbox = sink(), KeptOutbox()

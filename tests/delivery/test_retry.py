@@ -47,6 +47,7 @@ def test_retry_after_can_be_switched_off() -> None:
     assert wait < 1.0
 
 
+@pytest.mark.scenario(17)
 def test_retry_after_is_honoured_and_capped() -> None:
     """Kept promise: a subscriber that asks for time gets it, but not for ever."""
     patient = Delivery(retry=1, backoff_delay_seconds=0.01)

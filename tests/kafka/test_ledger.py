@@ -28,6 +28,7 @@ def test_start_positions_are_written_once(kafka: KafkaConnection, lane: LaneKey)
     assert known.entry(lane._replace(partition=1)) == (0, LaneRecord(9))
 
 
+@pytest.mark.scenario(28)
 def test_a_late_write_of_an_old_generation_is_not_read(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: what a worker writes after it was replaced changes nothing."""
     writer = ledger.LedgerWriter(kafka.producer())
@@ -56,12 +57,14 @@ def test_forgetting_a_subscription_removes_all_its_lanes(kafka: KafkaConnection,
     assert ledger.read_ledger(kafka).entry(lane) is None
 
 
+@pytest.mark.scenario(24)
 def test_a_topic_made_anew_does_not_use_the_old_position(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: positions belong to a topic's id, not to its name."""
     ledger.StartPositions(kafka).write(lane.subscription_uid, "orders", lane.topic_id, {0: 7})
     assert ledger.read_ledger(kafka).entry(lane._replace(topic_id="another")) is None
 
 
+@pytest.mark.scenario(29)
 def test_an_unknown_format_is_refused() -> None:
     """Kept promise: a ledger written by a newer version stops the start instead of being misread."""
     with pytest.raises(Misconfigured, match="format 99"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from penstock.contract.model import (
     CLAIMS_TOPIC,
@@ -188,3 +189,36 @@ def test_an_event_that_ends_its_worker_is_set_aside(world: World, sink: MakeSink
     (letter,) = [each for each in world.dead_letters() if each.uid == subscription.uid]
     assert (letter.offset, letter.outcome) == (1, "given up")
     assert "twice" in letter.reason
+
+
+@pytest.mark.scenario(25)
+def test_partitions_are_added_under_keyed_load(world: World, sink: MakeSink) -> None:
+    """Kept promise: from four to eight partitions nothing is lost, and each key stays in order in its partition."""
+    subscriber = sink()
+    subscription = world.subscribe(subscriber.url + "/grown", partitions=4, order="key", gear="live")
+    until(lambda: world.gear(subscription.topic) == "live", "live gear")
+    sent = 0
+
+    def send(count: int, partitions: int) -> None:
+        nonlocal sent
+        producer = world.kafka.producer()  # one that knows all partitions
+        for _ in range(count):
+            event = Event({"specversion": "1.0", "id": str(sent), "source": "/s", "type": "t"}, b"{}")
+            record, key = encode_record(event), sent % 16
+            where = key % partitions
+            producer.produce(subscription.topic, record.value, b"%d" % key, headers=record.headers, partition=where)
+            sent += 1
+        assert producer.flush(30) == 0
+
+    send(200, 4)
+    world.kafka.admin().create_partitions([NewPartitions(subscription.topic, 8)])[subscription.topic].result(30)
+    until(lambda: topics.describe(world.kafka.admin(), [subscription.topic])[subscription.topic].partitions == 8)
+    send(400, 8)
+    came = [int(each) for each in ids(subscriber.wait_for(sent, "/grown", ONE_MINUTE))]
+    assert sorted(came) == list(range(sent))
+    for key in range(16):
+        before, after = (
+            [each for each in came if each % 16 == key and (each < 200) is early] for early in (True, False)
+        )
+        assert before == sorted(before)
+        assert after == sorted(after)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
@@ -132,6 +133,7 @@ RUBBISH: list[tuple[bytes | None, Headers]] = [
 ]
 
 
+@pytest.mark.scenario(22)
 def test_a_record_that_is_no_event_only_moves_the_position(spark: SparkSession) -> None:
     """Kept promise: rubbish in a topic reaches nobody and stops nothing."""
     rows = hand_over(spark, RUBBISH, [EVERYTHING])

@@ -57,6 +57,7 @@ def test_a_lane_beyond_the_end_of_the_log_comes_back(kafka: KafkaConnection, sub
     assert position(kafka, subscription) == 10
 
 
+@pytest.mark.scenario(27)
 def test_a_reset_from_outside_is_obeyed_once(kafka: KafkaConnection, subscription: Subscription) -> None:
     """Kept promise: offsets set with any Kafka tool move the trigger, and our own commits do not."""
     groups = Groups(kafka)

@@ -197,6 +197,7 @@ def test_a_reset_makes_the_shared_query_start_again(topic: Topic, world: World) 
     assert served(world) == EVERY_LANE
 
 
+@pytest.mark.scenario(24)
 def test_a_topic_made_anew_has_no_lanes_apart(topic: Topic, world: World, known: KnownLedger) -> None:
     """Kept promise: what was known of the old topic does not keep anybody from the new one."""
     topic.advance(64)

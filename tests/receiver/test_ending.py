@@ -24,6 +24,7 @@ def test_terminated_under_load(kafka: KafkaConnection) -> None:
     assert load.accepted - ids(records(kafka, topic)) == set()
 
 
+@pytest.mark.scenario(1)
 def test_killed_under_load(kafka: KafkaConnection) -> None:
     """SIGKILL: senders may be left without an answer, but no 202 is without its record."""
     path, topic = give_address(kafka, "killed")

@@ -5,6 +5,8 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
+
 from tests.conftest import System
 from tests.sink import Sink
 from tests.system.resources import apply, broker, get, remove, trigger
@@ -22,6 +24,7 @@ def wait_for_all(subscriber: Sink, path: str, identities: set[str]) -> None:
     until(lambda: identities <= received(subscriber, path).keys(), f"all {len(identities)} events at {path}", 90)
 
 
+@pytest.mark.scenario(31)
 def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Callable[[], Sink]) -> None:
     """Kept promise: changing one trigger neither loses nor repeats an event of another; Ready means from now on."""
     subscriber = sink()
@@ -54,6 +57,7 @@ def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Calla
     remove(penstock_up, shop, steady)
 
 
+@pytest.mark.scenario(34)
 def test_an_orderly_end_of_the_dispatcher_repeats_nothing(penstock_up: System, sink: Callable[[], Sink]) -> None:
     """Kept promise: SIGTERM lets workers finish what is in flight, so nothing comes twice."""
     subscriber = sink()
@@ -89,6 +93,7 @@ def worker_pids(dispatcher: int) -> list[int]:
     return [w for jvm in children(dispatcher) for daemon in children(jvm) for w in children(daemon)]
 
 
+@pytest.mark.scenario(3)
 def test_a_killed_worker_is_replaced(penstock_up: System, sink: Callable[[], Sink]) -> None:
     """Kept promise: kill -9 of one Python worker loses nothing; the query starts again from the ledger."""
     subscriber = sink()

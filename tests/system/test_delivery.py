@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.conftest import System
 from tests.sink import Answer, Request, Sink
 from tests.system.resources import apply, broker, remove, trigger
@@ -43,6 +45,7 @@ def letters(system: System, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in shown.splitlines()]
 
 
+@pytest.mark.scenario(20)
 def test_replies_meet_all_triggers_and_loops_end(penstock_up: System, sink: MakeSink) -> None:
     """Kept promise: a reply goes through the broker like any event, and a trigger that feeds itself is cut off."""
     subscriber = sink()

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.conftest import System
 from tests.sink import Answer, Request, Sink
 from tests.system.resources import apply, broker, remove, trigger
@@ -29,6 +31,7 @@ def offsets(requests: list[Request]) -> list[tuple[int, int]]:
     return [(int(r.headers["ce-knativekafkapartition"]), int(r.headers["ce-knativekafkaoffset"])) for r in requests]
 
 
+@pytest.mark.scenario(15, 16)
 def test_a_subscriber_that_was_down_drains_in_order_while_the_others_never_noticed(
     penstock_up: System, sink: MakeSink
 ) -> None:
@@ -92,6 +95,7 @@ def test_a_trigger_from_the_beginning_does_not_hold_up_the_others(penstock_up: S
     remove(penstock_up, *first, from_start)
 
 
+@pytest.mark.scenario(16)
 def test_a_kill_while_a_trigger_is_apart_loses_nothing(penstock_up: System, sink: MakeSink) -> None:
     """Kept promise: kill -9 of the dispatcher with a subscriber set apart: both get everything, in order."""
     subscriber = sink()

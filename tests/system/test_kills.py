@@ -18,6 +18,7 @@ BEFORE, AFTER = 4 * RATE, 3 * RATE  # events before the kill, and acknowledged a
 
 
 @pytest.mark.parametrize("part", ["dispatcher", "receiver", "kafka"])
+@pytest.mark.scenario(1, 2, 8)
 def test_a_killed_part_loses_nothing(
     penstock_up: System, sink: Callable[[], Sink], capsys: pytest.CaptureFixture[str], part: str
 ) -> None:

@@ -211,8 +211,9 @@ def test_partitions_are_added_under_keyed_load(world: World, sink: MakeSink) -> 
         assert producer.flush(30) == 0
 
     send(200, 4)
-    world.kafka.admin().create_partitions([NewPartitions(subscription.topic, 8)])[subscription.topic].result(30)
-    until(lambda: topics.describe(world.kafka.admin(), [subscription.topic])[subscription.topic].partitions == 8)
+    admin = world.kafka.admin()
+    admin.create_partitions([NewPartitions(subscription.topic, 8)])[subscription.topic].result(30)
+    until(lambda: topics.describe(admin, [subscription.topic])[subscription.topic].partitions == 8)
     send(400, 8)
     came = [int(each) for each in ids(subscriber.wait_for(sent, "/grown", ONE_MINUTE))]
     assert sorted(came) == list(range(sent))

@@ -3,6 +3,8 @@
 import uuid
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
@@ -37,6 +39,71 @@ def test_a_late_write_of_an_old_generation_is_not_read(kafka: KafkaConnection, l
     writer.flush("a test")
     entry = ledger.read_ledger(kafka).entry(lane)
     assert entry == (5, LaneRecord(50, ((52, 53),)))
+
+
+LANE = LaneKey("uid", "topic-id", 0)
+GENERATIONS = st.integers(1, 4)
+
+
+class Writes:
+    """Stands for Kafka: takes what a writer produces, in order."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes | None]] = []
+
+    def produce(self, _topic: str, *, key: bytes, value: bytes | None, **_: object) -> None:
+        self.records.append((key, value))
+
+    def compacted(self, count: int, keeps_tombstones: bool) -> list[tuple[bytes, bytes | None]]:
+        """As the cleaner leaves the log: of the first records the last one of each key, the rest as it is."""
+        cleaned = self.records[:count]
+        last = {key: place for place, (key, _) in enumerate(cleaned)}
+        kept = [
+            (key, value)
+            for place, (key, value) in enumerate(cleaned)
+            if last[key] == place and (keeps_tombstones or value is not None)
+        ]
+        return kept + self.records[count:]
+
+
+@pytest.mark.scenario(28)
+@given(
+    steps=st.lists(st.tuples(GENERATIONS, st.sampled_from(["lane", "open lane", "floor"]), st.integers(0, 99))),
+    share=st.floats(0, 1),
+    keeps_tombstones=st.booleans(),
+)
+def test_a_zombie_outranks_nobody_however_the_ledger_is_compacted(
+    steps: list[tuple[int, str, int]], share: float, keeps_tombstones: bool
+) -> None:
+    """Kept promise: of all that generations write in any order only the newest counts, also after compaction.
+
+    Whoever comes as the highest so far erases what it knows of the others, who may write on all the same.
+    """
+    log, told, floors = Writes(), dict[int, LaneRecord](), dict[int, int]()
+    writer = ledger.LedgerWriter(log)
+    for generation, what, position in steps:
+        if what == "floor":
+            writer.write(ledger.floor_key(LANE), generation, LaneRecord(position))
+            floors[generation] = position
+            continue
+        is_successor = generation > max(told, default=0)
+        record = LaneRecord(position, is_open=what == "open lane")
+        writer.write(LANE, generation, record)
+        if is_successor:
+            writer.erase(LANE, told)
+            writer.erase(ledger.floor_key(LANE), [each for each in floors if each < generation])
+        told[generation] = record
+    known = Ledger()
+    for key, value in log.compacted(round(share * len(log.records)), keeps_tombstones):
+        known.take(key, value)
+    entry = known.entry(LANE)
+    if not told:
+        assert entry is None
+        return
+    newest = max(told)
+    floor = 0 if told[newest].is_open else floors.get(newest, 0)
+    assert entry is not None
+    assert (entry.generation, entry.record.position) == (newest, max(told[newest].position, floor))
 
 
 def test_an_erased_generation_is_gone_and_the_rest_stays(kafka: KafkaConnection, lane: LaneKey) -> None:

@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC, Subscription
 from penstock.kafka import ledger, topics
@@ -38,6 +38,13 @@ def position(kafka: KafkaConnection, subscription: Subscription) -> int:
     entry = ledger.read_ledger(kafka).entry(LaneKey(subscription.uid, topic_id(kafka, subscription), 0))
     assert entry is not None
     return entry.record.position
+
+
+def delete_below(kafka: KafkaConnection, subscription: Subscription, offset: int) -> None:
+    """What retention does when its time has come."""
+    admin = kafka.admin()
+    [deleted] = admin.delete_records([TopicPartition(subscription.topic, 0, offset)]).values()
+    deleted.result(timeout=15)
 
 
 def test_it_begins_where_the_ledger_says(kafka: KafkaConnection, subscription: Subscription) -> None:
@@ -90,3 +97,46 @@ def test_a_consumer_in_the_group_of_a_trigger_stops_nothing(
         ).offsets == {0: 4}
     finally:
         member.close()
+
+
+@pytest.mark.scenario(23)
+@pytest.mark.parametrize("earliest", [5, 7, 10])
+def test_what_retention_took_is_reported_exactly(
+    kafka: KafkaConnection, subscription: Subscription, earliest: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kept promise: a lane that stood still for too long is told what it lost, and begins with what is left."""
+    delete_below(kafka, subscription, earliest)
+    beginning = find_beginning(
+        Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+    )
+    assert (beginning.offsets, beginning.ends) == ({0: earliest}, {0: 10})
+    assert [each for each in caplog.messages if each.startswith("lost: ")] == [
+        f"lost: {subscription.topic}/0 offsets 4 to {earliest - 1} were deleted by retention "
+        "before they were delivered"
+    ]
+
+
+@pytest.mark.scenario(23)
+def test_what_was_delivered_before_retention_took_it_is_not_lost(
+    kafka: KafkaConnection, subscription: Subscription, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kept promise: nobody is alarmed when Kafka deletes what has arrived."""
+    delete_below(kafka, subscription, 4)
+    assert find_beginning(
+        Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription])
+    ).offsets == {0: 4}
+    assert not [each for each in caplog.messages if each.startswith("lost: ")]
+
+
+@pytest.mark.scenario(23)
+@pytest.mark.xfail(strict=True, reason="a lane that stands at offset 0 loses without a word")
+def test_the_very_first_events_are_reported_too(
+    kafka: KafkaConnection, subscription: Subscription, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kept promise: a lane that has not delivered anything yet is told as well."""
+    writer = ledger.LedgerWriter(kafka.producer())
+    writer.write(LaneKey(subscription.uid, topic_id(kafka, subscription), 0), 1, LaneRecord(0))
+    writer.flush("a test")
+    delete_below(kafka, subscription, 7)
+    find_beginning(Clients(kafka), ledger.FollowedLedger(kafka), Wanted(subscription.topic, [subscription]))
+    assert [each for each in caplog.messages if "/0 offsets 0 to 6 were deleted" in each]

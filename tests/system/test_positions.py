@@ -5,6 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+from confluent_kafka import TopicPartition
+
+from penstock.kafka.connection import KafkaConnection
 from tests.conftest import System
 from tests.sink import Sink
 from tests.system.resources import apply, broker, get, remove, trigger
@@ -41,7 +45,7 @@ def test_a_paused_trigger_gets_nothing_and_loses_nothing(penstock_up: System, si
     until(lambda: ready_reason(penstock_up, "paused") == "Paused", "the status says so")
     assert "spring cleaning" in penstock_up.run("describe", "trigger", "paused").stdout
     log = penstock_up.data_dir / "logs" / "dispatcher.log"
-    runs = "the query of knative-broker-default-pausing runs for 1 subscriptions"
+    runs = "the query of knative-broker-default-pausing is in live gear for 1 subscriptions"
     until(lambda: runs in log.read_text(), "the query runs without it", 30)
     for n in range(30):
         send(penstock_up, "pausing", f"meanwhile-{n}")
@@ -66,6 +70,44 @@ def test_a_paused_trigger_gets_nothing_and_loses_nothing(penstock_up: System, si
     wrong = penstock_up.run("pause", "trigger", "paused", "--until", "soon")
     assert (wrong.returncode, "neither a time nor a length" in wrong.stderr) == (2, True)
     assert penstock_up.run("pause", "broker", "pausing").returncode == 2
+    remove(penstock_up, *resources)
+
+
+@pytest.mark.scenario(23)
+def test_retention_passes_a_paused_trigger(penstock_up: System, sink: MakeSink) -> None:
+    """Kept promise: what was deleted while a trigger stood still is named exactly, and all that is left comes."""
+    subscriber = sink()
+    resources = [
+        broker("retained"),
+        trigger("late", "retained", subscriber.url + "/late"),
+        trigger("other", "retained", subscriber.url + "/other"),
+    ]
+    apply(penstock_up, *resources)
+    for n in range(5):
+        send(penstock_up, "retained", str(n), partitionkey="same")
+    subscriber.wait_for(5, path="/late", timeout_seconds=30)
+    penstock_up.run("pause", "trigger", "late")
+    topic, log = "knative-broker-default-retained", penstock_up.data_dir / "logs" / "dispatcher.log"
+    until(lambda: f"{topic} is in live gear for 1 subscriptions" in log.read_text(), "it stands still", 30)
+    for n in range(5, 15):
+        send(penstock_up, "retained", str(n), partitionkey="same")
+    partition = int(subscriber.wait_for(15, path="/other")[0].headers["ce-knativekafkapartition"])
+    admin = KafkaConnection(penstock_up.bootstrap_servers).admin()
+    [deleted] = admin.delete_records([TopicPartition(topic, partition, 8)]).values()
+    deleted.result(timeout=15)
+
+    penstock_up.run("resume", "trigger", "late")
+    subscriber.wait_for(12, path="/late", timeout_seconds=30)
+    lost = f"lost: {topic}/{partition} offsets 5 to 7 were deleted by retention before they were delivered"
+    assert log.read_text().count(f"lost: {topic}") == log.read_text().count(lost) == 1
+    send(penstock_up, "retained", "15", partitionkey="same")
+    subscriber.wait_for(13, path="/late", timeout_seconds=30)
+    assert sorted(map(int, ids(subscriber.at("/late")))) == [*range(5), *range(8, 16)]
+    until(
+        lambda: all(row["from"] == row["to"] for row in rows(penstock_up, "late", "--to", "latest", "--dry-run")),
+        "its position is the end",
+    )
+    assert sorted(map(int, ids(subscriber.wait_for(16, path="/other")))) == [*range(16)]
     remove(penstock_up, *resources)
 
 

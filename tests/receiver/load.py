@@ -9,12 +9,14 @@ from tests.receiver.running import EVENT, Receiver, read_answer
 class Load:
     """Threads that each send one event after the other on a connection of their own, until they are stopped."""
 
-    def __init__(self, receiver: Receiver, path: str, senders: int = 8) -> None:
+    def __init__(self, receiver: Receiver, path: str, senders: int = 8, body: bytes = b"{}") -> None:
+        self.sent: set[str] = set()
         self.accepted: set[str] = set()
         self.codes: Counter[int] = Counter()
         self.unanswered: list[str] = []  # sent on a connection that was open, and no answer came
         self._receiver = receiver
         self._path = path
+        self._body = body
         self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._send, args=(n,), daemon=True) for n in range(senders)]
 
@@ -38,6 +40,7 @@ class Load:
                     while not closing and not self._stopping.is_set():
                         number += 1
                         name = f"{sender}-{number}"
+                        self.sent.add(name)
                         connection.sendall(self._request(name))
                         try:
                             answer = read_answer(connection)
@@ -55,4 +58,5 @@ class Load:
 
     def _request(self, name: str) -> bytes:
         head = "".join(f"{key}: {value}\r\n" for key, value in {**EVENT, "ce-id": name}.items())
-        return f"POST {self._path} HTTP/1.1\r\nHost: h\r\n{head}Content-Length: 2\r\n\r\n{{}}".encode()
+        head = f"POST {self._path} HTTP/1.1\r\nHost: h\r\n{head}Content-Length: {len(self._body)}\r\n\r\n"
+        return head.encode() + self._body

@@ -1,7 +1,9 @@
 """Memory is bounded by settings: what does not fit is refused with 503, to be sent again."""
 
+import asyncio
 import contextlib
 import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -48,6 +50,7 @@ def test_kafka_stopped_and_back(own_kafka: EmbeddedKafka) -> None:
     assert load.accepted - ids(records(own_kafka.connection, topic)) == set()
 
 
+@pytest.mark.scenario(9)
 def test_kafka_silent(own_kafka: EmbeddedKafka) -> None:
     """Kafka that accepts and says nothing: 503 after the delivery timeout, then at once, and 202 when it goes on."""
     path, _ = give_address(own_kafka.connection, "silent")
@@ -60,6 +63,21 @@ def test_kafka_silent(own_kafka: EmbeddedKafka) -> None:
         before = len(load.accepted)
         until(lambda: len(load.accepted) > before + 20, "202 again")
         assert load.stop().unanswered == []
+
+
+@pytest.mark.scenario(9)
+def test_memory_while_kafka_is_silent(own_kafka: EmbeddedKafka) -> None:
+    """Kept promise: 200 MB of events at once for a Kafka that says nothing cost at most half, and all get 503."""
+    path, _ = give_address(own_kafka.connection, "flood")
+    with running(own_kafka.connection, delivery_timeout_seconds=5.0) as receiver:
+        assert receiver.send(path).status == 202
+        before = receiver.resident_kilobytes()
+        _signal(own_kafka, signal.SIGSTOP)
+        answers = asyncio.run(_flood(receiver.port, _event(path, b"z" * 100_000), 2_000))
+        _signal(own_kafka, signal.SIGCONT)
+        assert answers == {503: 2_000}
+        assert receiver.resident_kilobytes() - before < 100_000
+        until(lambda: receiver.send(path).status == 202, "202 again")
 
 
 def test_too_many_events(own_kafka: EmbeddedKafka) -> None:
@@ -119,6 +137,22 @@ def _refused(receiver: Receiver, path: str) -> Answer | None:
 def _event(path: str, body: bytes = b"{}") -> bytes:
     head = f"POST {path} HTTP/1.1\r\nHost: h\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def _flood(port: int, request: bytes, count: int) -> Counter[int]:
+    """Sends it on so many connections at once; how often each status was the answer (0: none came)."""
+
+    async def send() -> int:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request)
+            line = await reader.readline()
+            writer.close()
+        except OSError:
+            return 0
+        return int(line.split()[1]) if line else 0
+
+    return Counter(await asyncio.gather(*(send() for _ in range(count))))
 
 
 def _signal(cluster: EmbeddedKafka, number: signal.Signals) -> None:

@@ -96,6 +96,7 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
     gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
+    warnings: tuple[str, ...] = ()  # events that retention will take before they are delivered
 
 
 class Gone(msgspec.Struct, frozen=True, omit_defaults=True):

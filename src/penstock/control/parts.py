@@ -54,6 +54,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
             "reason": q.reason,
             "gear": q.gear,
             "subscriptions": len(q.subscriptions),
+            "warnings": list(q.warnings),
             "apart": [names.get(uid, uid) for uid in q.apart],
         }
         for q in world.reports.queries()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from penstock.errors import Misconfigured, Unavailable
 
@@ -144,6 +144,17 @@ def offsets_at(admin: AdminClient, topic: str, partitions: int, seconds: float) 
     found = _offsets(admin, topic, partitions, OffsetSpec.for_timestamp(int(seconds * 1000)))
     ends = latest_offsets(admin, topic, partitions)
     return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
+
+
+def retention_seconds(admin: AdminClient, topic: str) -> float | None:
+    """How long records are kept; None: as long as there is room."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    (future,) = admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS).values()
+    try:
+        milliseconds = int(future.result(timeout=TIMEOUT_SECONDS * 2)["retention.ms"].value)
+    except KafkaException as error:
+        raise _explained(f"the settings of {topic} cannot be read", error) from error
+    return None if milliseconds < 0 else milliseconds / 1000
 
 
 def is_quiet(admin: AdminClient, topic: str, ends: Mapping[int, int], seconds: float) -> bool:

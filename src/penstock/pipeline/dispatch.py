@@ -34,6 +34,7 @@ from penstock.kafka.java import java_home
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
 from penstock.pipeline.marks import dead_workers
+from penstock.pipeline.retention import RetentionWatch
 from penstock.pipeline.running import Environment
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
@@ -120,6 +121,7 @@ class Dispatcher:
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(self._connection, environment.ledger, notes.reset)
         self._marks = Path(environment.settings.data_dir, "scratch", MARKS)
+        self._retention = RetentionWatch(environment.clients, environment.ledger)
         self._first_topics: set[str] = set()  # those that were wanted before this dispatcher started
         self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = environment.producer
@@ -199,6 +201,7 @@ class Dispatcher:
         self._images_follow()
         try:
             self._notice_partitions()
+            self._notice_retention()
             self._tell()
         except (PenstockError, TimeoutError) as error:  # Kafka is away: the next round tells
             logger.warning("no report: %s", error)
@@ -277,6 +280,13 @@ class Dispatcher:
                 state.topic_id,
             ):
                 topic.restart()
+
+    def _notice_retention(self) -> None:
+        wanted = {(t.name, t.topic_id): t.wanted for t in self._topics.values() if t.topic_id is not None}
+        found = self._retention.look(wanted)
+        if found is not None:
+            for topic in self._topics.values():
+                topic.warnings = tuple(each for each in found if each.endswith(f"{topic.name} keeps them"))
 
     def _tell(self) -> None:
         """Tells about queries when they change."""

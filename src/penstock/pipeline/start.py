@@ -80,17 +80,38 @@ def find_beginning(clients: Clients, followed: FollowedLedger, wanted: Wanted) -
             behind |= {(uid, partition) for uid in late}
             served = [each for each in served if each.uid not in late]
         first = lowest_position(known, state.topic_id, partition, served, latest[partition])
-        if first < earliest[partition] and first > 0:
-            logger.error(
-                "lost: %s/%d offsets %d to %d were deleted by retention before they were delivered",
-                topic,
-                partition,
-                first,
-                earliest[partition] - 1,
-            )
+        _tell_lost(topic, partition, served, known, state.topic_id, earliest[partition])
         offsets[partition] = min(max(first, earliest[partition]), latest[partition])
     ends = {each: latest[each] for each in partitions}
     return Beginning(state.topic_id, state.partitions, offsets, ends, part, frozenset(apart), frozenset(behind))
+
+
+def _tell_lost(
+    topic: str, partition: int, served: Sequence[Subscription], known: Ledger, topic_id: str, earliest: int
+) -> None:
+    """What retention took before it was delivered, exactly, and from whom."""
+    lost: dict[tuple[int, int], list[str]] = {}
+    for each in served:
+        entry = known.entry(LaneKey(each.uid, topic_id, partition))
+        for span in lost_ranges(entry.record, earliest) if entry else ():
+            lost.setdefault(span, []).append(f"{each.kind.lower()} {each.namespace}/{each.name}")
+    for (first, last), whom in sorted(lost.items()):
+        logger.error(
+            "lost: %s/%d offsets %d to %d were deleted by retention before they were delivered to %s",
+            topic, partition, first, last, ", ".join(whom),
+        )  # fmt: skip
+
+
+def lost_ranges(record: LaneRecord, earliest: int) -> list[tuple[int, int]]:
+    """First and last offsets of what is not finished and not there any more; finished beyond a gap is not lost."""
+    found, at = [], record.position
+    for first, last in record.beyond:
+        if at < min(first, earliest):
+            found.append((at, min(first, earliest) - 1))
+        at = max(at, last + 1)
+    if at < earliest:
+        found.append((at, earliest - 1))
+    return found
 
 
 def far_behind(

@@ -34,6 +34,7 @@ class Topic:
         self.name = name
         self.wanted: tuple[Subscription, ...] = ()
         self.serving: tuple[Subscription, ...] = ()  # those of them that are not paused
+        self.warnings: tuple[str, ...] = ()  # of what retention threatens
         self._environment = environment
         self._shared = TopicQuery(name, environment, is_old=is_old)
         self._private: dict[str, TopicQuery] = {}  # by uid
@@ -59,7 +60,8 @@ class Topic:
 
     @property
     def report(self) -> QueryReport:
-        return msgspec.structs.replace(self._shared.report, apart=tuple(sorted(self._private)))
+        apart = tuple(sorted(self._private))
+        return msgspec.structs.replace(self._shared.report, apart=apart, warnings=self.warnings)
 
     @property
     def is_cold(self) -> bool:

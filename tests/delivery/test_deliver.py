@@ -488,3 +488,27 @@ def test_a_clock_that_jumps_moves_no_retry(sink: MakeSink, monkeypatch: pytest.M
         monkeypatch.setattr(time, "time", lambda: real() + hours * 3600)
         subscriber.wait_for(3, "/a", 10)
     assert 0.8 <= time.monotonic() - began < 8.0
+
+
+@pytest.mark.parametrize(("answers_after", "is_finished"), [(0.3, True), (5.0, False)])
+def test_a_parked_lane_finishes_what_is_answered_soon(
+    sink: MakeSink, answers_after: float, is_finished: bool
+) -> None:
+    """Kept promise: at a take-over a slow answer still counts and comes once; one that hangs is not waited for."""
+    subscriber = sink()
+    subscriber.answer("/slow", delay_seconds=answers_after)
+    slow = lane(subscriber.url + "/slow")
+    deliveries = Deliveries(
+        [slow, lane(subscriber.url + "/b")], Limits(), on_tick=lambda _: None, outbox=KeptOutbox()
+    )
+    rows = Rows()
+    thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
+    thread.start()
+    rows.offer(row(0, (0, 1)))
+    subscriber.wait_for(1, "/slow")
+    slow.park()
+    began = time.monotonic()
+    deliveries.let_go(3.0)
+    thread.join(10)
+    assert time.monotonic() - began < 2.0
+    assert slow.progress.is_done(0) is is_finished

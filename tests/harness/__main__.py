@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from tests.conftest import running_system
+from tests.harness.faults import FAULTS
 from tests.harness.run import ENVIRONMENT, Harness, report
 
 
@@ -17,6 +18,7 @@ def main() -> int:
     options.add_argument("--rate", type=float, default=150.0, help="events per second")
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     options.add_argument("--scale", type=float, default=2.0, help="how long each fault lasts, compared with CI")
+    options.add_argument("--gentle", action="store_true", help="no kills and no stops: nothing may come twice at all")
     asked = options.parse_args()
     began = time.monotonic()
 
@@ -31,7 +33,8 @@ def main() -> int:
         running_system(Path(folder), ENVIRONMENT) as system,
     ):
         harness = Harness(system, asked.seed, asked.scale, say)
-        findings = harness.run(asked.minutes * 60, asked.rate)
+        kinds = tuple(kind for kind in FAULTS if not (asked.gentle and kind.cuts))
+        findings = harness.run(asked.minutes * 60, asked.rate, kinds)
     say(report(findings, harness.logs, asked.seed))
     return 1 if findings.all else 0
 

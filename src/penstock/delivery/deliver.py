@@ -43,6 +43,7 @@ SLOW_SECONDS = 1.0  # or so long, when it gets answers but too slowly
 BUSY_SECONDS = 5.0  # while another lane did something so lately
 ROOMY_SECONDS = 0.2
 DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
+PARKED_SECONDS = 0.7  # and so long when the worker lets go: the others wait for it
 HOLDING_UP_SHARE = 0.5  # of all that is unfinished is the lane's own,
 OTHERS_SHARE = 0.1  # and another has next to nothing to do
 POISON = "it ended its worker twice"
@@ -98,6 +99,7 @@ class Deliveries:
         self.leave: Callable[[], None] = lambda: None
         self._client = Client(self._answered, may_reach_private=limits.may_reach_private)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
+        self._parked_until = 0.0  # so long, while letting go, parked lanes may finish what is in flight
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
 
     @property
@@ -110,6 +112,7 @@ class Deliveries:
         if not self._is_letting_go:
             self._is_letting_go = True
             self._deadline = time.monotonic() + patience_seconds
+            self._parked_until = time.monotonic() + min(patience_seconds, PARKED_SECONDS)
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
@@ -159,8 +162,9 @@ class Deliveries:
             return False
         if time.monotonic() >= self._deadline:
             return True
-        if self._is_letting_go:  # whoever goes on with a parked lane repeats what hangs there
-            return not any(lane.busy for lane in self.lanes if not lane.is_parked)
+        if self._is_letting_go:  # what hangs in a parked lane is not waited for: whoever goes on with it repeats that
+            patient = time.monotonic() < self._parked_until
+            return not any(lane.busy for lane in self.lanes if patient or not lane.is_parked)
         return self.unfinished_rows == 0
 
     def _wait_seconds(self, next_tick: float) -> float:
@@ -169,6 +173,8 @@ class Deliveries:
             until = min(until, self._timers[0][0])
         if self._deadline is not None:
             until = min(until, self._deadline)
+        if self._is_letting_go and self._parked_until > time.monotonic():
+            until = min(until, self._parked_until)
         wait = max(0.0, until - time.monotonic())
         return min(wait, STORING_SECONDS) if self._outbox.waiting else wait
 

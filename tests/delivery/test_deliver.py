@@ -511,4 +511,4 @@ def test_a_parked_lane_finishes_what_is_answered_soon(
     deliveries.let_go(3.0)
     thread.join(10)
     assert time.monotonic() - began < 2.0
-    assert slow.progress.is_done(0) is is_finished
+    assert (slow.progress.position == 1) is is_finished

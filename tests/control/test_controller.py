@@ -1,5 +1,7 @@
 """The controller on a real Kafka: what people apply comes true, and stays true through kills and deletions."""
 
+from datetime import UTC, datetime
+
 from penstock.contract.model import REPORT_TOPIC, QueryReport, encode
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
@@ -61,6 +63,26 @@ def test_a_trigger_may_ask_for_everything(running: Running, kafka: KafkaConnecti
     uid = running.apply(annotated(trigger(), **{"penstock.dev/start": "earliest"}))["metadata"]["uid"]
     running.ready("Trigger", "audit")
     assert starts(kafka, uid) == {0: 0, 1: 0}
+
+
+def test_a_trigger_may_ask_for_a_time(running: Running, kafka: KafkaConnection) -> None:
+    running.apply(broker())
+    running.ready("Broker", "orders")
+    produce(kafka, TOPIC, 4)
+    before = topics.latest_offsets(kafka.admin(), TOPIC, 2)
+    instant = until(lambda: _later_than_the_last_record(kafka), "a moment between the two")
+    produce(kafka, TOPIC, 4)
+    uid = running.apply(annotated(trigger(), **{"penstock.dev/start": instant}))["metadata"]["uid"]
+    running.ready("Trigger", "audit")
+    assert starts(kafka, uid) == before
+
+
+def _later_than_the_last_record(kafka: KafkaConnection) -> str | None:
+    """A time after which nothing has come yet."""
+    now = datetime.now(UTC)
+    ends = topics.latest_offsets(kafka.admin(), TOPIC, 2)
+    is_later = topics.offsets_at(kafka.admin(), TOPIC, 2, now.timestamp() - 0.05) == ends
+    return now.isoformat().replace("+00:00", "Z") if is_later else None
 
 
 def test_a_trigger_may_come_before_its_broker(running: Running, kafka: KafkaConnection) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.contract.model import QueryReport, Route
+from penstock.contract.model import Gone, QueryReport, Route
 from penstock.control import brokers, triggers
 from penstock.control.conditions import true
 from penstock.control.kinds import Resource, key_of
@@ -187,3 +187,30 @@ def test_where_a_trigger_starts() -> None:
     moved = noted(new, triggers.Start("older-topic", {0: 9}))
     assert triggers.starts_at_earliest(moved, of)  # the topic was made anew
     assert triggers.decided_start_before_topic(new, of) is None  # the topic is only away for a moment
+
+
+def test_a_subscriber_that_is_gone_gets_nothing_until_somebody_says_so() -> None:
+    """Kept promise: 410 disables with a condition; another address, or a resume, ends it."""
+    resource = stored(trigger())
+    found = triggers.plan(resource, among(ready_broker()))
+    assert found.subscription is not None
+    gone = Gone(TOPIC.name, found.subscription.subscriber_url)
+    disabled = triggers.without_gone(found, gone)
+    assert disabled.subscription is not None
+    assert disabled.subscription.is_paused(NOON.timestamp())
+    condition = triggers.subscription_ready(disabled, None, NOON)
+    assert (condition.status, condition.reason) == ("False", "SubscriberGone")
+    assert triggers.without_gone(found, Gone(TOPIC.name, "http://elsewhere/")) == found
+    resumed = triggers.plan(
+        annotated(resource, **{"penstock.dev/resumed": "2026-11-15T12:00:00Z"}), among(ready_broker())
+    )
+    assert triggers.without_gone(resumed, gone) == resumed
+
+
+def test_a_gear_may_be_pinned_by_trigger_or_broker() -> None:
+    """Kept promise: the trigger's own annotation counts, else its broker's."""
+    of = annotated(ready_broker(), **{"penstock.dev/delivery.gear": "live"})
+    for notes, expected in (({}, "live"), ({"penstock.dev/delivery.gear": "bulk"}, "bulk")):
+        found = triggers.plan(annotated(stored(trigger()), **notes), among(of))
+        assert found.subscription is not None
+        assert found.subscription.gear == expected

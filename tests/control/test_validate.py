@@ -146,3 +146,23 @@ def test_internal_topics_are_nobodys_broker(topic: str) -> None:
 @pytest.mark.parametrize("value", ["PEM", float("nan")])
 def test_what_would_have_no_effect_is_refused(value: object) -> None:
     assert fields(trigger(subscriber={"uri": "https://h/", "CACerts": value})) == ["spec.subscriber.CACerts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("penstock.dev/start", "yesterday"),
+        ("penstock.dev/start", "2026-11-15T12:00:00"),  # in which time zone?
+        ("penstock.dev/delivery.gear", "cold"),
+        ("penstock.dev/delivery.signing-secret", "../other/secret"),
+    ],
+)
+def test_an_annotation_that_cannot_be_obeyed_is_refused(name: str, value: str) -> None:
+    """Kept promise: a wish that has no effect is a mistake somebody should hear of."""
+    assert fields(annotated(trigger(), **{name: value})) == [f"metadata.annotations[{name}]"]
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "2026-11-15T12:00:00Z"])
+def test_where_a_trigger_may_start(start: str) -> None:
+    """Kept promise: at the beginning, at the end, or at a time."""
+    assert fields(annotated(trigger(), **{"penstock.dev/start": start})) == []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import System
 from tests.sink import Answer, Request, Sink
-from tests.system.resources import apply, broker, remove, trigger
+from tests.system.resources import apply, broker, get, remove, trigger
 from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
@@ -182,4 +182,26 @@ def test_order_by_key(penstock_up: System, sink: MakeSink) -> None:
         assert own == ["bad-0"] * 6 + expected if key == "bad" else own == expected
     first_bad = [each.received for each in came if each.headers["ce-id"] == "bad-0"][-1]
     assert all(each.received < first_bad for each in came if each.headers["ce-id"] in ("good-19", "fine-19"))
+    remove(penstock_up, *resources)
+
+
+def test_a_subscriber_that_is_gone_is_disabled_and_resumed(penstock_up: System, sink: MakeSink) -> None:
+    """Kept promise: after 410 nothing is sent and nothing is lost; the trigger says why, and goes on when told."""
+    subscriber = sink()
+    subscriber.answer("/gone", status=410)
+    resources = [broker("gone"), trigger("gone", "gone", f"{subscriber.url}/gone")]
+    apply(penstock_up, *resources)
+    send(penstock_up, "gone", "refused")
+
+    def reason() -> str:
+        conditions = get(penstock_up, "trigger", "gone")["status"]["conditions"]
+        return next(str(each.get("reason")) for each in conditions if each["type"] == "SubscriptionReady")
+
+    until(lambda: reason() == "SubscriberGone", "the trigger is disabled")
+    subscriber.answer("/gone", status=200)
+    send(penstock_up, "gone", "waiting")
+    assert penstock_up.run("resume", "trigger", "gone").returncode == 0
+    until(lambda: ids(subscriber.at("/gone")) == ["refused", "waiting"], "what waited has come, once")
+    assert [each["id"] for each in letters(penstock_up, "--trigger", "gone")] == ["refused"]
+    assert reason() == "None"
     remove(penstock_up, *resources)

@@ -195,16 +195,17 @@ def test_a_subscriber_that_is_gone_gets_nothing_until_somebody_says_so() -> None
     found = triggers.plan(resource, among(ready_broker()))
     assert found.subscription is not None
     gone = Gone(TOPIC.name, found.subscription.subscriber_url)
-    disabled = triggers.without_gone(found, gone)
+    assert gone.is_about(found.subscription)
+    disabled = triggers.disabled(found)
     assert disabled.subscription is not None
     assert disabled.subscription.is_paused(NOON.timestamp())
     condition = triggers.subscription_ready(disabled, None, NOON)
     assert (condition.status, condition.reason) == ("False", "SubscriberGone")
-    assert triggers.without_gone(found, Gone(TOPIC.name, "http://elsewhere/")) == found
-    resumed = triggers.plan(
-        annotated(resource, **{"penstock.dev/resumed": "2026-11-15T12:00:00Z"}), among(ready_broker())
-    )
-    assert triggers.without_gone(resumed, gone) == resumed
+    assert not Gone(TOPIC.name, "http://elsewhere/").is_about(found.subscription)
+    back = annotated(resource, **{"penstock.dev/resumed": "2026-11-15T12:00:00Z"})
+    resumed = triggers.plan(back, among(ready_broker()))
+    assert resumed.subscription is not None
+    assert not gone.is_about(resumed.subscription)
 
 
 def test_a_gear_may_be_pinned_by_trigger_or_broker() -> None:

@@ -14,7 +14,7 @@ def test_it_rings_once_for_each_watch(kafka: KafkaConnection) -> None:
     names = [f"bell-{uuid.uuid4()}" for _ in range(3)]
     topics.create_missing(kafka.admin(), [topics.TopicSpec(name, partitions=2) for name in names])
     rung: list[str] = []
-    doorbell = Doorbell(kafka, rung.append)
+    doorbell = Doorbell(kafka, lambda topic, _: rung.append(topic))
     producer = kafka.producer()
     try:
         for name in names:

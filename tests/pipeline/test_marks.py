@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from penstock.pipeline.marks import NOTHING, Marks, dead_workers
+from penstock.pipeline.marks import NOTHING, STATE, Marks, dead_workers
 
 
 def test_an_event_that_ends_two_workers_is_poison(tmp_path: Path) -> None:
@@ -49,3 +49,24 @@ def test_who_is_gone_without_a_word_is_noticed(tmp_path: Path) -> None:
     os.waitpid(child, 0)
     assert dead_workers(tmp_path) == {13}
     alive.close()
+
+
+def test_a_predecessor_that_is_still_at_work_accuses_nobody(tmp_path: Path) -> None:
+    """Kept promise: in a take-over the old worker touches events while the new one begins; and ends after it."""
+    path = tmp_path / "topic-0"
+    report, orders = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        old = Marks(path, 1)
+        old.touch(7)
+        os.write(report[1], b"x")
+        os.read(orders[0], 1)
+        old.close()
+        os._exit(0)
+    os.read(report[0], 1)
+    new = Marks(path, 2)
+    new.touch(9)
+    os.write(orders[1], b"x")
+    os.waitpid(child, 0)
+    assert dead_workers(tmp_path) == set()
+    assert STATE.unpack(path.read_bytes()) == (9, NOTHING, 0, os.getpid(), 2)

@@ -44,13 +44,13 @@ def test_a_trigger_that_stands_still_is_warned_of(
     followed.read_to_end()
     watch = RetentionWatch(clients, followed)
     wanted = {(topic, topic_id): [Subscription(uid, "Trigger", "shop", "slow", topic, "g", "http://a/")]}
-    assert watch.look(wanted) == []
-    (warning,) = until(lambda: watch.look(wanted), "the warning", 20)
+    assert list(watch.look(wanted)) == [(topic, [])]
+    (warning,) = until(lambda: dict(watch.look(wanted))[topic], "the warning", 20)
     assert warning.startswith("3 events for trigger shop/slow have waited for 50%")
     assert time.monotonic() - began >= 2.9
 
     def alarmed() -> bool:
-        watch.look(wanted)
+        list(watch.look(wanted))
         return any(each.levelname == "ERROR" and "80%" in each.message for each in caplog.records)
 
     until(alarmed, "the alarm", 20)

@@ -41,6 +41,7 @@ class Query:
         self.gearbox = Gearbox()
         self.pinned_apart: frozenset[str] = frozenset()
         self.topic_partitions = 2
+        self.lacks_room = 0
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[tuple[str, int]] = frozenset()
         self.only: frozenset[int] = frozenset()
@@ -223,3 +224,16 @@ def test_who_is_paused_is_served_by_nobody_and_afterwards_by_one(topic: Topic, w
     topic.wanted = (paused, B)
     topic.advance(64)
     assert served(world) == EVERY_LANE
+
+
+def test_who_leaves_while_nothing_can_be_started_harms_nobody(topic: Topic, world: World, known: KnownLedger) -> None:
+    """Kept promise: a trigger that is apart and deleted, while Kafka is away, does not stop the dispatcher."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    world.starts_fail, known.parked_lanes = True, []
+    topic.wanted = (B,)
+    topic.advance(64)
+    world.starts_fail = False
+    topic.advance(64)
+    assert served(world) == [("b", 0), ("b", 1)]

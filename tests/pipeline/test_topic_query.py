@@ -2,7 +2,9 @@
 
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +42,7 @@ def topic_query(kafka: KafkaConnection) -> TopicQuery:
     create_missing(kafka.admin(), [TopicSpec(CLAIMS_TOPIC, config=COMPACTED)])
     session: Any = None
     ledger, producer, clients = FollowedLedger(kafka), kafka.lasting_producer(), Clients(kafka)
-    doorbell = Doorbell(kafka, lambda _: None)
+    doorbell = Doorbell(kafka, lambda *_: None)
     environment = Environment(session, DispatcherSettings(), kafka, ledger, producer, clients, doorbell, time.time())
     return TopicQuery("orders", environment)
 
@@ -69,3 +71,16 @@ def test_a_query_that_fails_at_its_start(kafka: KafkaConnection, topic_query: To
     assert stand_in.is_stopped is has_claimed
     assert topic_query.report.state == ("failed" if has_claimed else "refused")
     assert topic_query.report.reason == "Spark cannot"
+
+
+def test_a_start_that_was_prepared_waits_for_nobody_later(kafka: KafkaConnection, topic_query: TopicQuery) -> None:
+    """Kept promise: after it, a take-over waits for its predecessor again, and nothing comes twice."""
+    query: Any = Query(is_active=True)
+    prepared: Any = SimpleNamespace(start=lambda: query, plan=SimpleNamespace(starting_offsets={0: 5}))
+    cold = replace(running(kafka, "id", 1, is_active=True), query=None, gear="cold", partitions=())
+    topic_query._running = cold
+    assert topic_query._predecessor_until is not None
+    topic_query._start_prepared(prepared, cold)
+    assert topic_query.gear == "live"
+    assert topic_query.partitions == 1
+    assert topic_query._predecessor_until is None

@@ -20,7 +20,7 @@ from penstock.contract.model import (
     decode_report,
 )
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.table import Table
+from penstock.kafka.table import Table, put
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Reports:
         self._queries: dict[str, QueryReport] = {}
         self._heartbeat: dict[str, Any] = {}
         self._gone: dict[str, Gone] = {}
+        self._connection = connection
         self._table = Table(connection, REPORT_TOPIC, self._take)
 
     def start(self) -> None:
@@ -59,6 +60,11 @@ class Reports:
     def gone(self, uid: str) -> Gone | None:
         """What is known of a subscriber that has answered 410."""
         return self._gone.get(uid)
+
+    def forget_gone(self, uid: str) -> None:
+        """It is not true any more: another address, somebody resumed it, or the trigger is deleted."""
+        if self._gone.pop(uid, None) is not None:
+            put(self._connection.lasting_producer(), REPORT_TOPIC, GONE + uid, None)
 
     def serves(self, topic: str, uid: str) -> bool:
         """Whether a living dispatcher still delivers to this subscription."""
@@ -81,14 +87,20 @@ class Reports:
         state = str(self._heartbeat.get("state", "running"))
         return DispatcherState(state, str(self._heartbeat.get("reason", "")), True)
 
+    def _take_gone(self, uid: str, value: bytes | None) -> None:
+        if value is None:
+            self._gone.pop(uid, None)
+        else:
+            self._gone[uid] = decode_gone(value)
+            self._on_query(self._gone[uid].topic)
+
     def _take(self, key: str, value: bytes | None) -> None:
         if key == HEARTBEAT:
             self._heartbeat = json.loads(value) if value else {}
             # What was in the topic before we came may be old; only what comes from now on shows life.
             self._heard = time.monotonic() if self._table.is_current else None
-        elif key.startswith(GONE) and value is not None:
-            gone = self._gone[key.removeprefix(GONE)] = decode_gone(value)
-            self._on_query(gone.topic)
+        elif key.startswith(GONE):
+            self._take_gone(key.removeprefix(GONE), value)
         elif key.startswith(QUERY):
             topic = key.removeprefix(QUERY)
             before = self._queries.get(topic)

@@ -16,7 +16,12 @@ from penstock.kafka import topics
 
 def reconcile(world: World, trigger: Resource) -> bool:
     """Whether the trigger is settled; if not, it is worth looking again soon."""
-    plan = triggers.without_gone(triggers.plan(trigger, world.store.get), world.reports.gone(uid_of(trigger)))
+    plan, gone = triggers.plan(trigger, world.store.get), world.reports.gone(uid_of(trigger))
+    if gone is not None and plan.subscription is not None:
+        if gone.is_about(plan.subscription):
+            plan = triggers.disabled(plan)
+        else:
+            world.reports.forget_gone(uid_of(trigger))
     if plan.topic is None:
         start = triggers.decided_start_before_topic(trigger, _broker(world, trigger))
     else:
@@ -78,6 +83,7 @@ def take_apart(world: World, trigger: Resource) -> bool:
     topic = noted(broker).get(names.NOTED_TOPIC) if broker is not None else None
     if topic and world.reports.serves(topic, uid_of(trigger)) and not waited_long_enough(trigger, world.clock()):
         return False
+    world.reports.forget_gone(uid_of(trigger))
     world.ledger.forget(uid_of(trigger))
     world.groups.delete(names.trigger_group(namespace_of(trigger), name_of(trigger)))
     world.store.remove(trigger)

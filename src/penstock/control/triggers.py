@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.contract.model import Agreement, Gone, Order, Pin, QueryReport, Subscription
+from penstock.contract.model import Agreement, Order, Pin, QueryReport, Subscription
 from penstock.control import deliveries, names, times
 from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, timestamp, true, unknown
@@ -182,12 +182,11 @@ def _dead_letter_resolved(delivery: dict[str, Any], sink: Resolved | None) -> Co
     return false("DeadLetterSinkResolved", sink.reason, sink.message)
 
 
-def without_gone(found: TriggerPlan, gone: Gone | None) -> TriggerPlan:
-    """A subscriber that has answered 410 at this address gets nothing until somebody resumes it."""
-    subscription = found.subscription
-    if subscription is None or gone is None or not gone.is_about(subscription):
-        return found
-    return replace(found, subscription=msgspec.structs.replace(subscription, paused=GONE_REASON, paused_until=0.0))
+def disabled(found: TriggerPlan) -> TriggerPlan:
+    """Of a subscriber that has answered 410 at this address: it gets nothing until somebody resumes it."""
+    assert found.subscription is not None
+    paused = msgspec.structs.replace(found.subscription, paused=GONE_REASON, paused_until=0.0)
+    return replace(found, subscription=paused)
 
 
 def agreement(trigger: Resource, subscription: Subscription) -> Agreement:

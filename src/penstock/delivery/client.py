@@ -84,11 +84,6 @@ class Client:
             return
         self._multi.add_handle(handle.curl)
 
-    def refuse(self, tag: Any, why: str) -> None:
-        """Answers for somebody who cannot be sent anything, by the next ``run_once``."""
-        self.in_flight += 1
-        self._unsendable.append((tag, Answer(0, b"", why, 0.0)))
-
     def watch(self, fd: int | None) -> None:
         """Lets ``run_once`` end when this descriptor is readable as well; None for no descriptor."""
         if fd == self._foreign:

@@ -263,8 +263,13 @@ class Deliveries:
         if any(row.is_poison for row in attempt.rows):
             self._set_aside(attempt)
             return
-        self.touch(attempt.rows[0].offset)
-        self._send(attempt)
+        if len(attempt.rows) == 1:  # of a batch nobody knows which one it was
+            self.touch(attempt.rows[0].offset)
+        try:
+            self._send(attempt)
+        except (OSError, MemoryError):
+            self.leave()  # the machine's trouble, not the event's
+            raise
         self.leave()
 
     def _set_aside(self, attempt: Attempt) -> None:
@@ -281,7 +286,8 @@ class Deliveries:
         subscription = lane.subscription
         delivery, found = subscription.delivery, attempt.verdict
         if found is None and delivery.batch > 1:
-            lines, body = batched(rows)
+            lines, body = batched(rows, self.touch)
+            self.leave()
         else:
             row = rows[0]
             lines, body = row.headers if found is None else dead_letter_lines(row, found), row.body
@@ -291,9 +297,6 @@ class Deliveries:
         wants_reply = found is None and bool(subscription.reply_topic)
         lines = lines + lane.headers
         if delivery.signing_secret and found is None:
-            if lane.signing_problem:
-                self._client.refuse(attempt, lane.signing_problem)
-                return
             lines += signature_lines(lane.signing_keys, lines, body, time.time())
         self._client.send(Post(url, lines, body, delivery.timeout_seconds, wants_reply), attempt)
 

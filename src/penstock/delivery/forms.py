@@ -3,6 +3,8 @@
 Rows come as finished header lines and a body, which is binary mode; the other forms are made from that.
 """
 
+from collections.abc import Callable
+
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
 from penstock.event.http import decode
@@ -38,11 +40,12 @@ def structured(lines: list[bytes], body: bytes) -> tuple[list[bytes], bytes]:
     return [STRUCTURED_LINE, *traces(lines)], encode_event(event_of(row))
 
 
-def batched(rows: list[Row]) -> tuple[list[bytes], bytes]:
+def batched(rows: list[Row], touch: Callable[[int], None] = lambda _: None) -> tuple[list[bytes], bytes]:
     """Header lines and body of many events at once; each is encoded once, however many lanes want it."""
     parts = []
     for row in rows:
         if row.json is None:
+            touch(row.offset)
             row.json = encode_event(event_of(row))
         parts.append(row.json)
     return [BATCHED_LINE], b"[" + b",".join(parts) + b"]"

@@ -21,6 +21,7 @@ from penstock.delivery.row import Row
 
 logger = logging.getLogger("penstock.delivery")
 
+SIGNING_SECONDS = 2.0  # how often to look whether there is a key by now
 ALL = 0  # the key of every event in an ordered lane
 
 
@@ -118,7 +119,7 @@ class Lane:
         self.is_parked = False  # it begins nothing, and a query of its own goes on with it
         self.is_gone = False  # the subscriber wants nothing any more: nothing more begins, and nothing is dropped
         self.signing_keys: tuple[bytes, ...] = ()
-        self.signing_problem = ""  # why nothing can be signed that has to be
+        self.signing_problem = ""  # why nothing can be signed that has to be: nothing is sent meanwhile
         self.is_dirty = False  # has begun, failed or finished something since the ledger was last written
         self.wakes_at = 0.0  # when the loop has to ask again by itself; 0: something else will happen first
         self.finished_at = 0.0  # the last time that anything was
@@ -150,6 +151,9 @@ class Lane:
     def next(self, now: float) -> Attempt | None:
         """What may begin now, if anything may; from then on it takes room."""
         self.wakes_at = 0.0
+        if self.signing_problem:
+            self.wakes_at = now + SIGNING_SECONDS
+            return None
         if self.busy >= self._room or self.is_gone or not self._is_allowed(now):
             return None
         if self._again:

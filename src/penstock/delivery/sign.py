@@ -9,7 +9,6 @@ file that only its owner may read, one per line (``whsec_BASE64``); they never t
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -36,7 +35,7 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
         raise Misconfigured(f"others may read the signing secret {path.name}: chmod 600 it")
     try:
         keys = tuple(base64.b64decode(line.removeprefix(PREFIX), validate=True) for line in lines)
-    except binascii.Error:
+    except ValueError:  # not base64, or not even ASCII
         raise Misconfigured(f"the signing secret {path.name} is not whsec_ and base64") from None
     if not keys or any(len(key) < SHORTEST_KEY_BYTES for key in keys):
         raise Misconfigured(f"the signing secret {path.name} has no key, or one that is too short")

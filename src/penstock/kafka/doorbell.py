@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from penstock.kafka.connection import KafkaConnection
 
@@ -18,9 +18,10 @@ POLL_SECONDS = 0.2  # how soon a topic is added
 
 
 class Doorbell:
-    """``on_ring`` is called from its own thread, with the topic, once for each ``watch``."""
+    """``on_ring`` is called from its own thread, once for each ``watch``, with the topic and whether it was found
+    shorter than it was: records that were there are lost, and whoever starts has to look again where."""
 
-    def __init__(self, connection: KafkaConnection, on_ring: Callable[[str], None]) -> None:
+    def __init__(self, connection: KafkaConnection, on_ring: Callable[[str, bool], None]) -> None:
         self._connection = connection
         self._on_ring = on_ring
         self._lock = threading.Lock()
@@ -47,21 +48,25 @@ class Doorbell:
             self._thread.join(timeout=5.0)
 
     def _run(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                self._listen()
+            except Exception:  # whatever it is: a bell that nobody hears would be the end of all quiet topics
+                logger.exception("quiet topics are not watched; next try in a second")
+                self._is_closed.wait(1.0)
+
+    def _listen(self) -> None:
         # As little as Kafka gives: one batch of records, whatever its size.
         consumer = self._connection.consumer(
             **{"fetch.wait.max.ms": 500, "fetch.message.max.bytes": 1, "queued.min.messages": 1}
         )
+        self._watched = {}
         try:
             while not self._is_closed.is_set():
-                try:
-                    self._follow_wanted(consumer)
-                    message = consumer.poll(POLL_SECONDS)
-                except KafkaException as error:
-                    logger.warning("quiet topics are not watched: %s", error.args[0].str())
-                    self._is_closed.wait(1.0)
-                    continue
+                self._follow_wanted(consumer)
+                message = consumer.poll(POLL_SECONDS)
                 if message is not None and message.error() is None:
-                    self._ring(message.topic())
+                    self._ring(message.topic(), message.partition(), message.offset())
         finally:
             consumer.close()
 
@@ -80,8 +85,10 @@ class Doorbell:
             )
             self._watched.update(new)
 
-    def _ring(self, topic: str) -> None:
+    def _ring(self, topic: str, partition: int, offset: int) -> None:
         with self._lock:
-            if self._wanted.pop(topic, None) is None:
-                return  # fetched before it was forgotten
-        self._on_ring(topic)
+            offsets = self._wanted.get(topic)
+            if offsets is None or self._watched.get(topic) is not offsets:
+                return  # fetched before it was forgotten, or watched anew
+            del self._wanted[topic]
+        self._on_ring(topic, offset < offsets.get(partition, 0))

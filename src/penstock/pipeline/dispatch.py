@@ -47,6 +47,7 @@ logger = logging.getLogger("penstock.dispatcher")
 LOOP_SECONDS = 0.5  # how often queries are looked at; a change of the contract is noticed at once
 BEAT_SECONDS = 2.0
 PARTITIONS_SECONDS = 10.0
+MOST_PREPARED = 500  # topics; each plan takes some memory
 SHORTEST_QUIET_SECONDS = 5.0  # before a topic may have to make room for another
 
 
@@ -95,11 +96,12 @@ class Notes:
 
     def __init__(self) -> None:
         self.is_awake = threading.Event()
-        self.rung: list[str] = []  # topics that something has come to while they were cold
+        # Topics that something has come to while they were cold; and whether they were found shorter than before.
+        self.rung: list[tuple[str, bool]] = []
         self.resets: list[Subscription] = []  # noticed, not yet obeyed
 
-    def ring(self, topic: str) -> None:
-        self.rung.append(topic)
+    def ring(self, topic: str, is_shorter: bool) -> None:
+        self.rung.append((topic, is_shorter))
         self.is_awake.set()
 
     def reset(self, subscription: Subscription) -> None:
@@ -182,9 +184,10 @@ class Dispatcher:
                 self._topics[reset.topic].reset(reset.uid)
         rung = set()
         while self._notes.rung:
-            name = self._notes.rung.pop()
+            name, is_shorter = self._notes.rung.pop()
             if name in self._topics:
-                self._topics[name].wake()
+                topic = self._topics[name]
+                topic.restart() if is_shorter else topic.wake()
                 rung.add(name)
         dead = dead_workers(self._marks)
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
@@ -192,9 +195,13 @@ class Dispatcher:
                 topic.notice_dead(dead)
                 if topic.is_cold and topic.name in rung:
                     self._make_room(topic.partitions)
+                elif topic.lacks_room:
+                    self._make_room(topic.lacks_room)
                 topic.advance(self._free_slots())
             except PenstockError as error:  # Kafka is away: the next round tries again
                 logger.warning("%s: %s", topic.name, error.message)
+            except Exception:  # a fault of ours: the other topics go on
+                logger.exception("%s", topic.name)
             if not topic.wanted and not topic.slots:
                 del self._topics[topic.name]
         self._prepare_one()
@@ -242,7 +249,7 @@ class Dispatcher:
     def _prepare_one(self) -> None:
         """A cold topic in each quiet round: the start that its next event asks for."""
         if self._changed_at is None and not self._notes.is_awake.is_set():
-            for topic in self._topics.values():
+            for topic in list(self._topics.values())[:MOST_PREPARED]:
                 if topic.prepare():
                     return
 
@@ -283,10 +290,8 @@ class Dispatcher:
 
     def _notice_retention(self) -> None:
         wanted = {(t.name, t.topic_id): t.wanted for t in self._topics.values() if t.topic_id is not None}
-        found = self._retention.look(wanted)
-        if found is not None:
-            for topic in self._topics.values():
-                topic.warnings = tuple(each for each in found if each.endswith(f"{topic.name} keeps them"))
+        for name, warnings in self._retention.look(wanted):
+            self._topics[name].warnings = tuple(warnings)
 
     def _tell(self) -> None:
         """Tells about queries when they change."""

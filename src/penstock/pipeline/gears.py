@@ -49,6 +49,10 @@ class Gearbox:
         """Something has come for a cold topic."""
         self._is_awake = True
 
+    def started(self) -> None:
+        """A query runs."""
+        self._is_awake = False
+
     def rest_soon(self) -> None:
         """Others need the room: as if it had been quiet for long."""
         self._moved_at = float("-inf")

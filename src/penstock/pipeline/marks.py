@@ -37,8 +37,9 @@ class Marks:
             self._map = mmap.mmap(fd, STATE.size)
         finally:
             os.close(fd)
-        at, suspect, crashes, *_ = STATE.unpack_from(self._map)
-        if at != NOTHING:
+        at, suspect, crashes, before, _ = STATE.unpack_from(self._map)
+        is_alive = before not in (0, os.getpid()) and Path(f"/proc/{before}").exists()
+        if at != NOTHING and not is_alive:  # in a take-over the predecessor may still be at work
             suspect, crashes = at, crashes + 1 if at == suspect else 1
         self._rest = suspect, crashes
         STATE.pack_into(self._map, 0, NOTHING, *self._rest, os.getpid(), query)
@@ -51,8 +52,10 @@ class Marks:
         CURRENT.pack_into(self._map, 0, NOTHING)
 
     def close(self) -> None:
-        """In order: whatever was touched has ended nobody."""
-        STATE.pack_into(self._map, 0, NOTHING, *self._rest, 0, 0)
+        """In order: whatever was touched has ended nobody. A successor may have written its own name by now."""
+        *_, pid, _ = STATE.unpack_from(self._map)
+        if pid == os.getpid():
+            STATE.pack_into(self._map, 0, NOTHING, *self._rest, 0, 0)
         self._map.close()
 
 

@@ -1,11 +1,12 @@
 """Warns before retention takes what somebody has not had yet: at half of the time that Kafka keeps it, and at 80 %.
 
-Looked at once a minute, for every topic; also for those who are paused, since they are the ones that stand still.
+Every topic is looked at once a minute, one in each round of the dispatcher; also for those who are paused, since they
+are the ones that stand still.
 """
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.contract.model import Subscription
 from penstock.kafka import topics
@@ -34,14 +35,16 @@ class RetentionWatch:
     def __init__(self, clients: Clients, ledger: FollowedLedger) -> None:
         self._clients = clients
         self._ledger = ledger
-        self._due = time.monotonic() + LOOK_SECONDS
+        self._looked_at: dict[str, float] = {}
 
-    def look(self, wanted: Mapping[tuple[str, str], Iterable[Subscription]]) -> list[str] | None:
-        """What there is to warn of, for the subscriptions by name and id of their topic; None: it is not time yet."""
-        if time.monotonic() < self._due:
-            return None
-        self._due = time.monotonic() + LOOK_SECONDS
-        return [warning for where, each in wanted.items() for warning in self._look_at(*where, list(each))]
+    def look(self, wanted: Mapping[tuple[str, str], Iterable[Subscription]]) -> Iterator[tuple[str, list[str]]]:
+        """A topic whose turn it is, with what there is to warn of; for the subscriptions by name and id of topics."""
+        now = time.monotonic()
+        for (topic, topic_id), subscriptions in wanted.items():
+            if now >= self._looked_at.setdefault(topic, now) + LOOK_SECONDS:
+                self._looked_at[topic] = now
+                yield topic, self._look_at(topic, topic_id, list(subscriptions))
+                return
 
     def _look_at(self, topic: str, topic_id: str, subscriptions: list[Subscription]) -> list[str]:
         admin = self._clients.admin

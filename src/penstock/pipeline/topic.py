@@ -76,6 +76,10 @@ class Topic:
         """Makes the start of a cold topic's query ready; whether there was something to make ready."""
         return self._shared.prepare()
 
+    @property
+    def lacks_room(self) -> int:
+        return self._shared.lacks_room
+
     def wake(self) -> None:
         """A record has come while it was cold."""
         self._shared.gearbox.wake()
@@ -125,7 +129,8 @@ class Topic:
             self._set_apart((uid, each) for uid in sorted(pinned) for each in range(self._shared.topic_partitions))
         self._shared.behind = frozenset()
         if self._shared.must_restart:  # it was not replaced, and what runs leaves these lanes out
-            self._set_apart((uid, each) for uid, lanes in self._returning.items() for each in lanes)
+            uids = {each.uid for each in self.serving}
+            self._set_apart((uid, each) for uid, lanes in self._returning.items() for each in lanes if uid in uids)
         self._returning.clear()
         if self._shared.topic_id is not None:
             self._advance_private(free_slots + before - self.slots)
@@ -142,7 +147,7 @@ class Topic:
 
     def _pinned_apart(self) -> frozenset[str]:
         """Those who want bulk gear while others want milliseconds."""
-        if self._environment.settings.gear != "auto":
+        if self._environment.settings.gear != "auto" or not self._environment.settings.private_queries:
             return frozenset()
         bulk = frozenset(each.uid for each in self.serving if each.gear == "bulk")
         return bulk if len(bulk) < len(self.serving) else frozenset()

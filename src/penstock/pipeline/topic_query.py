@@ -54,7 +54,9 @@ class TopicQuery:
         self.gearbox = Gearbox(quiet_seconds)
         self.may_rest = not uid  # in cold gear, while there is nothing to do
         self.must_restart = False  # set when the start has to be found anew: a reset, more partitions
+        self._refused_slots = 0
         self._was_cold = False
+        self._unpreparable: QueryPlan | None = None
         self._prepared: PreparedQuery | None = None  # from the plan of what is cold
         self._is_old = is_old  # it was there before this dispatcher; if it was quiet, it starts cold
         self._quiet_seconds = quiet_seconds
@@ -76,6 +78,11 @@ class TopicQuery:
     @property
     def topic_partitions(self) -> int:
         return self._running.assignment.partitions if self._running else 0
+
+    @property
+    def lacks_room(self) -> int:
+        """How many task slots it was refused for; 0: it was not."""
+        return self._refused_slots if self._running is None and self.wanted else 0
 
     @property
     def gear(self) -> Gear | None:
@@ -114,7 +121,10 @@ class TopicQuery:
             if running is None or running.subscriptions != self.wanted or self.must_restart:
                 self._start_or_replace(free_slots)
                 return
-            gear = self._next_gear(running)
+            try:
+                gear = self._next_gear(running)
+            except (PenstockError, TimeoutError):  # Kafka is away: what runs goes on as it is
+                return
             if gear != running.gear:
                 self._shift(running, gear, free_slots)
             elif time.time() - running.since > HEALTHY_SECONDS:
@@ -150,13 +160,14 @@ class TopicQuery:
     def prepare(self) -> bool:
         """Whether something was left to prepare."""
         running = self._running
-        if running is None or running.plan is None or self._prepared is not None or self._failures:
+        if running is None or running.plan in (None, self._unpreparable) or self._prepared is not None:
             return False
+        assert running.plan is not None
         environment = self._environment
         try:
             self._prepared = prepare_query(environment.session, environment.settings, running.plan)
         except Exception as error:  # Spark's own errors have many classes; the start will say it
-            self._failures += 1
+            self._unpreparable = running.plan
             logger.warning("the query of %s could not be prepared: %s", self._label, first_line(error))
         return True
 
@@ -171,6 +182,7 @@ class TopicQuery:
         except Exception as error:
             self._failed(first_line(error))
             return
+        self._predecessor_until = None
         partitions = tuple(prepared.plan.starting_offsets)
         self._running = replace(
             cold, query=query, gear="live", partitions=partitions, since=time.time(), plan=None
@@ -259,6 +271,8 @@ class TopicQuery:
         self.behind = new.behind
         uids = tuple(each.uid for each in new.subscriptions)
         self._is_old = False
+        if new.query is not None:
+            self.gearbox.started()
         self.report = QueryReport(self.topic, "running", "", uids, gear=new.gear, since=new.since)
         logger.info(
             "the query of %s is in %s gear for %d subscriptions (%.1f s to start it, %.1f s to take over)",
@@ -275,9 +289,10 @@ class TopicQuery:
             may_part, asked = False, replace(asked, may_part=False)
             beginning = find_beginning(environment.clients, environment.ledger, asked)
         partitions = len(beginning.offsets)
-        if gear is None or (gear == "cold" and beginning.backlog):
+        if gear is None or (gear == "cold" and (beginning.backlog or beginning.behind)):
             gear = self._first_gear(beginning, free_slots)
-        if gear != "cold" and partitions > free_slots:
+        self._refused_slots = partitions if gear != "cold" and partitions > free_slots else 0
+        if self._refused_slots:
             raise Misconfigured(
                 f"topic {self.topic} needs {partitions} free task slots, one per partition, and Spark has "
                 f"{free_slots} of {slots(environment.session)}: use a larger --master, for instance local[64]"

@@ -42,6 +42,7 @@ logger = logging.getLogger("penstock.worker")
 PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous holder
 LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long
 READ_SECONDS = 20.0
+KEYS_SECONDS = 5.0  # how often signing keys are read again
 MARKS = "marks"  # in the scratch folder
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 MOST_WAITING = 2_000  # records of the ledger that Kafka has not taken
@@ -115,6 +116,7 @@ class Holding:
         self._assignment = assignment
         self._partition = partition
         self._is_written = False  # the last word is in the ledger
+        self._keys_due = time.monotonic() + KEYS_SECONDS
         self._is_lost = False  # somebody else has claimed the partition
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
@@ -162,6 +164,10 @@ class Holding:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
         if len(self._producer) < MOST_WAITING:  # while Kafka is away the last state is enough
             self._records.write_moved(self._deliveries.seen_offset)
+        if time.monotonic() >= self._keys_due:
+            self._keys_due = time.monotonic() + KEYS_SECONDS
+            for lane in self._deliveries.lanes:
+                self._give_keys(lane)
         self._teller.tell(self._filter_errors.to_tell())
         self._teller.tell(self._counts.to_tell())
         self._producer.poll(0)
@@ -243,12 +249,15 @@ class Holding:
         return lanes
 
     def _give_keys(self, lane: Lane) -> None:
-        """Those with which its deliveries are signed. They are read here: secrets do not travel."""
+        """Those with which its deliveries are signed. They are read here, now and then: secrets do not travel."""
         name = lane.subscription.delivery.signing_secret
         if name:
             try:
                 lane.signing_keys = read_keys(Path(self._assignment.secrets_dir, lane.subscription.namespace, name))
+                lane.signing_problem = ""
             except Misconfigured as error:
+                if lane.signing_problem != error.message:
+                    lane.complain("nothing is sent from", self._partition, error.message)
                 lane.signing_problem = error.message
 
     def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:

@@ -10,14 +10,14 @@ from typing import Any
 
 from bench.children import run_load
 from bench.load import LoadPlan
-from bench.measure import Arrangement, Bench, Offer, measure, wait_for_arrivals
+from bench.measure import Arrangement, Bench, Offer, measure, wait_for_arrivals, warm_up
 from bench.model import BESIDE_HANGING, UNDISTURBED, IdleBrokers
 from bench.system import SystemFailed, broker, trigger
 from penstock.delivery.sizing import Bounds, sizing
 from penstock.pipeline.settings import DispatcherSettings
 
 NINE = "nine"
-RATE = 500.0
+RATE = 200.0
 EVENT_BYTES = 400
 WORKERS = "workers"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
@@ -61,10 +61,8 @@ def hanging(bench: Bench) -> None:
         triggers = [trigger(f"nine-{n}", NINE, bench.sink.url(n)) for n in range(9)]
         bench.system.apply(*triggers, trigger("tenth", NINE, moody.url))
         url = bench.system.address(NINE)
-        bench.sink.reset(run := bench.next_run())
-        load = run_load(LoadPlan(url, run, bench.profile.baseline_seconds, RATE))
-        wait_for_arrivals(bench.sink, load.acknowledged * 9)
     seconds = bench.profile.hanging_seconds
+    warm_up(bench, Arrangement(UNDISTURBED, 9, url), bench.profile.warm_seconds / 3)
     measure(bench, Arrangement(UNDISTURBED, 9, url), Offer(RATE, seconds))
     moody.hangs = True
     highest = Highest(bench)
@@ -121,7 +119,7 @@ def idle_brokers(bench: Bench) -> None:
     with bench.step("the dispatcher starts again; all of them are quiet"):
         _restart_dispatcher(bench)
         _await_gear(bench, "cold", count)
-        time.sleep(bench.profile.settle_seconds)
+        time.sleep(bench.profile.settle_seconds + count / 2)  # their starts are prepared, two in a second
     with bench.step(f"{count} idle brokers"):
         groups = ("dispatcher", "dispatcher JVM", WORKERS)
         before, began = bench.system.snapshot(), time.monotonic()

@@ -19,7 +19,7 @@ class Profile:
     full_events_one: int = 60_000
     full_events_ten: int = 15_000
     backlog_events: int = 250_000
-    hanging_seconds: float = 40.0
+    hanging_seconds: float = 60.0
     idle_brokers: int = 100
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500

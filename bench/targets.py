@@ -123,7 +123,7 @@ def _share(results: Results, scenario: str) -> float | None:
 
 
 def _disturbed(results: Results) -> float | None:
-    load = "500/s"
+    load = "200/s"
     before, beside = results.find(UNDISTURBED, 9, load), results.find(BESIDE_HANGING, 9, load)
     return round(beside.whole_way.p99 / before.whole_way.p99, 2) if before and beside else None
 

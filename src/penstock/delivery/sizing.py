@@ -7,6 +7,8 @@ has workers of its own while it is.
     worker   = base + buffer + subscriptions × (bookkeeping + requests in flight)
     buffer   = unfinished events × size, and of data no more than the bound in bytes
     all      = partitions × (1 + slow subscriptions) × worker
+
+In a take-over old and new workers are there side by side, and Spark keeps idle ones for a minute: the base counts twice.
 """
 
 from dataclasses import dataclass
@@ -49,4 +51,4 @@ def sizing(subscriptions: int, partitions: int, event_bytes: int, slow: int, bou
     rows = min(rows, int(data * MEGABYTE / max(event_bytes, 1)) + 1)
     lanes = partitions * subscriptions + partitions * slow  # a query of its own has one lane for each partition
     besides = workers * rows * ROW_BYTES + lanes * (rows * OPEN_BYTES + bounds.window * REQUEST_BYTES)
-    return Sizing(workers, workers * data, besides / MEGABYTE, workers * BASE_MEGABYTES)
+    return Sizing(workers, workers * data, besides / MEGABYTE, 2 * workers * BASE_MEGABYTES)

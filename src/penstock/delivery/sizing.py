@@ -8,7 +8,7 @@ has workers of its own while it is.
     buffer   = unfinished events × size, and of data no more than the bound in bytes
     all      = partitions × (1 + slow subscriptions) × worker
 
-In a take-over old and new workers are there side by side, and Spark keeps idle ones for a minute: the base is doubled.
+In a take-over old and new workers are side by side, and Spark keeps idle ones for a minute: the base is doubled.
 """
 
 from dataclasses import dataclass

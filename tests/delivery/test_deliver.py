@@ -1,92 +1,21 @@
 """Promises of the delivering loop, against real HTTP servers: order, windows, retries, dead letters, holding."""
 
 import base64
-import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
-import msgspec
 import pytest
 
-from penstock.contract.model import REPORT_TOPIC, Delivery, Subscription
+from penstock.contract.model import Delivery
 from penstock.delivery import deliver
 from penstock.delivery.deliver import Deliveries, Limits
-from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
-from penstock.delivery.row import Row
-from penstock.delivery.sign import signature_lines
 from penstock.ports import free_port
+from tests.delivery.loop import MakeSink, Rows, ids, lane, row, running
 from tests.delivery.outbox import KeptOutbox
-from tests.sink import Answer, Request, Sink
+from tests.sink import Answer, Request
 from tests.waiting import until
-
-MakeSink = Callable[[], Sink]
-
-
-def lane(url: str, window: int = 8, position: int = 0, **fields: Any) -> Lane:
-    subscription = Subscription(
-        uid="u", kind="Trigger", namespace="shop", name="t", topic="orders", group="g", subscriber_url=url
-    )
-    return Lane(msgspec.structs.replace(subscription, **fields), Progress(position), LaneLimits(window))
-
-
-def row(offset: int, places: tuple[int, ...] = (0,)) -> Row:
-    return Row(offset, places, [b"ce-id:%d" % offset, b"content-type:application/json"], b'{"n":%d}' % offset)
-
-
-class Rows:
-    """A source that a test fills from outside."""
-
-    def __init__(self) -> None:
-        self.is_over = False
-        self.is_ready = False
-        self.taken = 0
-        self._waiting: deque[Row | None] = deque()
-        self._signal = os.eventfd(0, os.EFD_SEMAPHORE)
-
-    def fileno(self) -> int:
-        return self._signal
-
-    def read(self) -> list[Row]:
-        os.eventfd_read(self._signal)
-        row = self._waiting.popleft()
-        if row is None:
-            self.is_over = True
-            return []
-        self.taken += 1
-        return [row]
-
-    def offer(self, row: Row) -> None:
-        self._waiting.append(row)
-        os.eventfd_write(self._signal, 1)
-
-    def end(self) -> None:
-        self._waiting.append(None)
-        os.eventfd_write(self._signal, 1)
-
-
-@contextmanager
-def running(*lanes: Lane, limits: Limits | None = None, outbox: KeptOutbox | None = None) -> Iterator[Rows]:
-    """The loop in a thread; at the end everything offered must be finished."""
-    deliveries = Deliveries(lanes, limits or Limits(), on_tick=lambda _: None, outbox=outbox or KeptOutbox())
-    rows = Rows()
-    thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
-    thread.start()
-    try:
-        yield rows
-    finally:
-        rows.end()
-        thread.join(25.0)
-        assert not thread.is_alive()
-
-
-def ids(requests: list[Request]) -> list[int]:
-    return [int(each.headers["ce-id"]) for each in requests]
 
 
 def test_every_lane_that_matches_gets_the_event_once(sink: MakeSink) -> None:
@@ -205,26 +134,6 @@ def test_a_hanging_subscriber_is_cut_off_by_the_timeout(sink: MakeSink) -> None:
     assert target.counts.delivered == 1
 
 
-@pytest.mark.scenario(18)
-def test_link_local_addresses_are_never_connected_to() -> None:
-    """Kept promise: a subscriber address cannot reach a cloud's metadata service."""
-    target = lane("http://169.254.169.254/latest", delivery=Delivery(timeout_seconds=2.0))
-    with running(target) as rows:
-        rows.offer(row(0))
-    assert target.counts.given_up == 1
-
-
-@pytest.mark.scenario(19)
-def test_an_endless_answer_is_cut_off(sink: MakeSink) -> None:
-    """Kept promise: a huge answer costs bounded memory, and its status still counts."""
-    subscriber = sink()
-    subscriber.answer("/a", body=b"x" * (8 * 1024 * 1024))
-    target = lane(subscriber.url + "/a")
-    with running(target) as rows:
-        rows.offer(row(0))
-    assert target.counts.delivered == 1
-
-
 def test_no_more_rows_are_taken_when_too_much_is_unfinished(sink: MakeSink) -> None:
     """Kept promise: memory is bounded; rows beyond the limit stay with Spark."""
     subscriber = sink()
@@ -276,18 +185,6 @@ def test_a_source_that_is_over_from_the_start_ends_the_loop(sink: MakeSink) -> N
     assert sorted(ids(subscriber.requests)) == list(range(5))
 
 
-def test_an_address_that_cannot_be_sent_to_harms_nobody_else(sink: MakeSink) -> None:
-    """Kept promise: one lane's trouble is its own, whatever got past validation."""
-    subscriber = sink()
-    lanes = [lane("http://h/ä"), lane(subscriber.url + "/good"), lane("http://127.0.0.1:1/\x00")]
-    with running(*lanes) as rows:
-        for offset in range(3000):
-            rows.offer(row(offset, (0, 1, 2)))
-    assert sorted(ids(subscriber.at("/good"))) == list(range(3000))
-    assert [each.counts.given_up for each in lanes] == [3000, 0, 3000]
-    assert [each.progress.position for each in lanes] == [3000, 3000, 3000]
-
-
 def test_what_was_not_taken_on_does_not_count_as_seen() -> None:
     """Kept promise: when a row breaks the loop, the ledger does not say that later lanes have had it."""
     broken = lane("http://127.0.0.1:1/")
@@ -298,20 +195,6 @@ def test_what_was_not_taken_on_does_not_count_as_seen() -> None:
     with pytest.raises(ZeroDivisionError):
         deliveries.take([row(5, (0, 1))])
     assert deliveries.seen_offset == -1
-
-
-def test_a_dead_letter_tells_no_password_and_no_old_errors(sink: MakeSink) -> None:
-    """Kept promise: the dead letter says where it was refused, once, and keeps the secret in the address."""
-    subscriber = sink()
-    subscriber.answer("/a", status=400)
-    address = subscriber.url.replace("://", "://user:secret@") + "/a"
-    policy = Delivery(dead_letter_url=subscriber.url + "/dead")
-    old = Row(7, (0,), [b"ce-id:7", b"ce-knativeerrorcode:500", b"content-type:a/b"], b"")
-    with running(lane(address, delivery=policy)) as rows:
-        rows.offer(old)
-    (letter,) = subscriber.at("/dead")
-    assert letter.headers["ce-knativeerrorcode"] == "400"
-    assert letter.headers["ce-knativeerrordest"] == subscriber.url + "/a"
 
 
 def test_a_lane_that_hangs_is_parked_and_the_others_go_on(sink: MakeSink) -> None:
@@ -408,71 +291,6 @@ def test_the_ledger_is_written_soon_also_when_every_answer_comes_at_once(sink: M
     rows.end()
     thread.join(25.0)
     assert sorted(waits)[len(waits) // 2] < 0.2, waits  # the median: a machine may stop us now and then
-
-
-def test_who_answers_410_gets_nothing_more_and_loses_nothing(sink: MakeSink) -> None:
-    """Kept promise: a subscriber that is gone is disabled; the rest stays unfinished for whoever resumes it."""
-    subscriber, outbox = sink(), KeptOutbox()
-    subscriber.answer("/gone", status=410)
-    gone = lane(subscriber.url + "/gone", window=1)
-    deliveries = Deliveries([gone], Limits(), on_tick=lambda _: None, outbox=outbox)
-    rows = Rows()
-    thread = threading.Thread(target=deliveries.run, args=(rows, 0.5), daemon=True)
-    thread.start()
-    for offset in range(5):
-        rows.offer(row(offset))
-    rows.end()
-    thread.join(20)
-    assert [request.headers["ce-id"] for request in subscriber.at("/gone")] == ["0"]
-    assert gone.progress.position == 1  # it was given up, which is recorded
-    assert gone.progress.open_count == 4
-    (key,) = [record.key for topic, record in outbox.stored if topic == REPORT_TOPIC]
-    assert key == b"gone/u"
-
-
-def test_deliveries_are_signed(sink: MakeSink) -> None:
-    """Kept promise: with a key every request carries its signature; without one nothing is sent unsigned."""
-    subscriber = sink()
-    signed = lane(subscriber.url + "/signed", delivery=Delivery(signing_secret="stripe"))
-    signed.signing_keys = (b"0123456789abcdef",)
-    later = lane(subscriber.url + "/later", delivery=Delivery(signing_secret="stripe"))
-    later.signing_problem = "the signing secret stripe cannot be read"
-    with running(signed, later) as rows:
-        for offset in range(200):
-            rows.offer(row(offset, (0, 1)))
-        subscriber.wait_for(200, "/signed")
-        assert subscriber.at("/later") == []
-        later.signing_keys, later.signing_problem = signed.signing_keys, ""
-        subscriber.wait_for(200, "/later")
-    (first, *_) = requests = subscriber.at("/signed")
-    assert len(requests) == 200
-    lines = [f"ce-id:{first.headers['ce-id']}".encode()]
-    timestamp = float(first.headers["webhook-timestamp"])
-    *_, expected = signature_lines(signed.signing_keys, lines, first.body, timestamp)
-    assert expected == b"webhook-signature:" + first.headers["webhook-signature"].encode()
-    assert later.counts.given_up == 0
-
-
-def test_private_addresses_by_policy(sink: MakeSink) -> None:
-    """Kept promise: where private networks are closed, a subscriber on this host is never connected to."""
-    subscriber = sink()
-    closed = lane(subscriber.url + "/closed")
-    with running(closed, limits=Limits(may_reach_private=False)) as rows:
-        rows.offer(row(0))
-    assert subscriber.requests == []
-    assert closed.counts.given_up == 1
-
-
-@pytest.mark.scenario(18)
-def test_a_redirect_is_not_followed(sink: MakeSink) -> None:
-    """Kept promise: an answer that points elsewhere, be it a metadata service or this host, leads nowhere."""
-    subscriber, elsewhere = sink(), sink()
-    subscriber.answer("/moved", status=307, headers={"Location": elsewhere.url + "/secret"})
-    moved = lane(subscriber.url + "/moved")
-    with running(moved) as rows:
-        rows.offer(row(0))
-    assert elsewhere.requests == []
-    assert moved.counts.given_up == 1
 
 
 @pytest.mark.scenario(26)

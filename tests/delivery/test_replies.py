@@ -13,8 +13,8 @@ from penstock.delivery.deliver import Limits
 from penstock.delivery.row import Row
 from penstock.event.kafka import decode_record
 from penstock.event.model import Event
+from tests.delivery.loop import lane, running
 from tests.delivery.outbox import KeptOutbox
-from tests.delivery.test_deliver import lane, running
 from tests.sink import Answer, Sink
 from tests.waiting import until
 

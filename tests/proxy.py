@@ -11,17 +11,19 @@ proxy.reset()                         resets all connections that there are now
 import asyncio
 import socket
 import struct
-import threading
+
+from tests.serving import Serving
 
 CHUNK_BYTES = 16 * 1024
 LOOK_SECONDS = 0.01
 RESET_AT_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER without waiting
 
 
-class Proxy:
+class Proxy(Serving):
     """Listens on a free port of loopback from ``start`` to ``stop``; the server may come later."""
 
     def __init__(self, server_port: int) -> None:
+        super().__init__()
         self.latency_seconds = 0.0
         self.bytes_per_second = 0  # 0: as fast as it goes
         self.is_silent = False
@@ -29,22 +31,9 @@ class Proxy:
         self.cuts_answers = False
         self.answers_cut = 0
         self.connections_reset = 0
-        self.port = 0
         self.server_port = server_port
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="proxy", daemon=True)
-
-    def start(self) -> "Proxy":
-        self._thread.start()
-        assert self._started.wait(10)
-        return self
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
     def reset(self) -> None:
         self._loop.call_soon_threadsafe(self._reset_all)
@@ -54,18 +43,13 @@ class Proxy:
         self.latency_seconds, self.bytes_per_second = 0.0, 0
         self.is_silent = self.holds_answers = self.cuts_answers = False
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._connect, "127.0.0.1", 0, backlog=1024))
-        self.port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        try:
-            self._loop.run_forever()
-        finally:
-            server.close()
-            for task in self._tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+    async def listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._connect, "127.0.0.1", 0, backlog=1024)
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _connect(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         try:

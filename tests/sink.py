@@ -10,9 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import httptools
+from tests.serving import HttpConnection, Serving
 
 
 @dataclass(frozen=True)
@@ -35,31 +34,19 @@ class Answer:
 Decide = Callable[[Request], Answer]
 
 
-class Sink:
-    """Listens on a free port of loopback from ``start`` to ``stop``."""
+class Sink(Serving):
+    """Remembers what came, by path."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.requests: list[Request] = []
         self._by_path: dict[str, list[Request]] = {}
-        self.port = 0
         self._answers: dict[str, Decide] = {}
         self._changed = threading.Condition()
-        self._loop = asyncio.new_event_loop()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="sink", daemon=True)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> "Sink":
-        self._thread.start()
-        assert self._started.wait(10)
-        return self
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
     def answer(
         self,
@@ -105,55 +92,20 @@ class Sink:
         decide = self._answers.get(request.path)
         return decide(request) if decide else Answer()
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=1024)
-        )
-        self.port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        try:
-            self._loop.run_forever()
-        finally:
-            server.close()
+    async def listen(self) -> asyncio.Server:
+        return await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=1024)
 
 
-class _Connection(asyncio.Protocol):
-    """One keep-alive connection; requests on it are answered one after the other."""
+class _Connection(HttpConnection):
+    """Requests on a connection are answered one after the other."""
 
     def __init__(self, sink: Sink) -> None:
+        super().__init__()
         self._sink = sink
-        self._parser: Any = httptools.HttpRequestParser(self)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            self._transport.close()
-
-    def on_message_begin(self) -> None:
-        self._url, self._headers, self._body = b"", dict[str, str](), bytearray()
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        if self._headers.get("expect", "").lower() == "100-continue":
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def on_body(self, body: bytes) -> None:
-        self._body += body
 
     def on_message_complete(self) -> None:
         request = Request(
-            self._parser.get_method().decode(), self._url.decode(), self._headers, bytes(self._body), time.time()
+            self.parser.get_method().decode(), self.url.decode(), self.headers, bytes(self.body), time.time()
         )
         answer = self._sink.take(request)
         if answer.delay_seconds:
@@ -162,8 +114,8 @@ class _Connection(asyncio.Protocol):
             self._send(answer)
 
     def _send(self, answer: Answer) -> None:
-        if self._transport.is_closing():
+        if self.transport.is_closing():
             return
         lines = [f"HTTP/1.1 {answer.status} -", f"content-length: {len(answer.body)}"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
-        self._transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body)
+        self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body)

@@ -6,15 +6,12 @@ It writes down every event before it answers, and what it answered; when it neve
 import asyncio
 import json
 import random
-import threading
 import time
 import zlib
 from collections.abc import Callable
-from typing import Any
-
-import httptools
 
 from tests.harness.logs import Seen
+from tests.serving import HttpConnection, Serving
 
 Reaction = tuple[int, dict[str, str], float]  # status (0: never; -1: cut the connection), headers, delay
 Mood = Callable[[random.Random], Reaction]
@@ -52,96 +49,53 @@ def refusing(chance: random.Random) -> Reaction:
     return (200, {}, 0.0) if chance.random() < 0.9 else (400, {}, 0.0)
 
 
-class HostileSubscriber:
+class HostileSubscriber(Serving):
     """``moods[name]`` may be set at any time."""
 
     def __init__(self, seed: int) -> None:
+        super().__init__()
         self.log: list[Seen] = []
         self.moods: dict[str, Mood] = {}
         self.chance = random.Random(seed)
-        self.port = 0
         self.dead_letters: list[str] = []  # what came to /sink
-        self._loop = asyncio.new_event_loop()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="subscriber", daemon=True)
-
-    def start(self) -> "HostileSubscriber":
-        self._thread.start()
-        assert self._started.wait(10)
-        return self
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.port}/{name}"
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=1024)
-        )
-        self.port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        try:
-            self._loop.run_forever()
-        finally:
-            server.close()
+    async def listen(self) -> asyncio.Server:
+        return await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=1024)
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(HttpConnection):
     def __init__(self, subscriber: HostileSubscriber) -> None:
+        super().__init__()
         self._subscriber = subscriber
-        self._parser: Any = httptools.HttpRequestParser(self)
         self._open: list[Seen] = []  # of the request that is not answered
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._note(0)
 
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            self._transport.close()
-
-    def on_message_begin(self) -> None:
-        self._url, self._headers, self._body = b"", dict[str, str](), bytearray()
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_body(self, body: bytes) -> None:
-        self._body += body
-
     def on_message_complete(self) -> None:
-        name, subscriber = self._url.decode().strip("/"), self._subscriber
+        name, subscriber = self.url.decode().strip("/"), self._subscriber
         if name == "sink":
-            subscriber.dead_letters.append(self._headers["ce-id"])
+            subscriber.dead_letters.append(self.headers["ce-id"])
             self._write(200, {})
             return
         now = time.time()
         self._open = [
             Seen(name, identity, partition, offset, digest, 0, now, now)
-            for identity, partition, offset, digest in _events(self._headers, bytes(self._body))
+            for identity, partition, offset, digest in _events(self.headers, bytes(self.body))
         ]
         status, headers, delay = subscriber.moods.get(name, well)(subscriber.chance)
         if status < 0:
-            self._transport.abort()
+            self.transport.abort()
         elif delay:
             asyncio.get_running_loop().call_later(delay, self._answer, status, headers)
         elif status:
             self._answer(status, headers)
 
     def _answer(self, status: int, headers: dict[str, str]) -> None:
-        if not self._transport.is_closing() and self._open:
+        if not self.transport.is_closing() and self._open:
             self._note(status)
             self._write(status, headers)
 
@@ -156,7 +110,7 @@ class _Connection(asyncio.Protocol):
             "content-length: 0",
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
-        self._transport.write("\r\n".join([*lines, "", ""]).encode())
+        self.transport.write("\r\n".join([*lines, "", ""]).encode())
 
 
 def _events(headers: dict[str, str], body: bytes) -> list[tuple[str, int, int, int]]:

@@ -14,6 +14,9 @@ EXACT_1000 = "1,000 exact filters"
 CESQL_100 = "100 CESQL filters"
 UNDISTURBED = "nine and a tenth that is well"
 BESIDE_HANGING = "nine and a tenth that hangs"
+HOUR_BEFORE = "three and a fourth that is well"
+HOUR_MEANWHILE = "three and a fourth that is down"
+HOUR_AFTER = "three and a fourth that catches up"
 FULL = "full"
 
 
@@ -86,6 +89,16 @@ class IdleBrokers(msgspec.Struct, frozen=True, kw_only=True):
     later_event_ms: float
 
 
+class Hour(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an hour of traffic for a subscriber that was down meanwhile."""
+
+    events: int
+    missing: int
+    out_of_order: int
+    twice: int
+    drain_seconds: float  # from its return to the last event
+
+
 class Ratio(msgspec.Struct, frozen=True):
     """A figure of Penstock over the same figure of a baseline in the same run."""
 
@@ -124,6 +137,7 @@ class Results(msgspec.Struct, kw_only=True):
     hanging_worker_megabytes: float | None = None  # of all workers, at most, while one of ten subscribers hung
     hanging_estimate_megabytes: float | None = None  # by `penstock sizing`
     idle_brokers: IdleBrokers | None = None
+    hour: Hour | None = None
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

@@ -20,6 +20,8 @@ class Profile:
     full_events_ten: int = 15_000
     backlog_events: int = 250_000
     hanging_seconds: float = 60.0
+    hour_events: int = 360_000
+    hour_seconds: float = 90.0
     idle_brokers: int = 100
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500
@@ -40,6 +42,8 @@ QUICK = Profile(
     full_events_ten=2_000,
     backlog_events=30_000,
     hanging_seconds=20.0,
+    hour_events=10_000,
+    hour_seconds=10.0,
     idle_brokers=10,
     consumer_events_one=3_000,
     consumer_events_ten=300,

@@ -37,6 +37,8 @@ def show(results: Results, console: Console) -> None:
         console.print(_idle(results))
     if any(run.memory for run in results.runs):
         console.print(_memory(results))
+    if results.drains or results.hour:
+        console.print(_drains(results))
     if results.ratios:
         console.print(_ratios(results))
     console.print(_targets(results))
@@ -112,6 +114,21 @@ def _memory(results: Results) -> Table:
         if any(sizes):
             cells = [f"{m.resident:,.0f} / {m.proportional:,.0f} ({m.processes})" if m else "–" for m in sizes]
             table.add_row(group, *cells)
+    return table
+
+
+def _drains(results: Results) -> Table:
+    table = Table(title="Backlogs, from the first arrival to the last")
+    table.add_column("trigger")
+    for name in ("events", "seconds", "events/s", "twice", "missing", "out of order"):
+        table.add_column(name, justify="right")
+    for each in results.drains:
+        figures = (f"{each.events:,}", f"{each.seconds:.1f}", f"{each.events_per_second:,.0f}", str(each.duplicates))
+        table.add_row(each.variant, *figures)
+    if hour := results.hour:
+        rate = f"{hour.events / hour.drain_seconds:,.0f}" if hour.drain_seconds > 0 else "–"
+        counts = (str(hour.twice), str(hour.missing), str(hour.out_of_order))
+        table.add_row("ordered, after an hour down", f"{hour.events:,}", f"{hour.drain_seconds:.1f}", rate, *counts)
     return table
 
 

@@ -12,6 +12,7 @@ from bench.backlog import backlog, ordered
 from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
 from bench.filters import cesql_100, exact_1000, ten_terms
+from bench.hour import hour
 from bench.load import LoadPlan
 from bench.measure import Arrangement, Bench, Offer, combine, measure, measure_idle, per_event, warm_up
 from bench.model import FULL, GENERATOR, INGRESS, PENSTOCK, Run
@@ -109,6 +110,7 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "ten": ten,
     "idle-after": idle_after,
     "hanging": hanging,
+    "hour": hour,
     "backlog": backlog,
     "ordered": ordered,
     "ten-terms": ten_terms,

@@ -8,6 +8,9 @@ from bench.model import (
     CONSUMER,
     EXACT_1000,
     FULL,
+    HOUR_AFTER,
+    HOUR_BEFORE,
+    HOUR_MEANWHILE,
     INGRESS,
     KAFKA,
     PENSTOCK,
@@ -51,6 +54,9 @@ def targets(results: Results) -> list[Target]:
         _at_least("ordered, events/s of a partition", 2000, _rounded(results.drain_rate("ordered, one partition"))),
         _at_least("batches of 100, deliveries/s over one by one", 5, _batched(results)),
         _at_most("one of ten hangs, p99 of the nine over theirs undisturbed", 2, _disturbed(results)),
+        _at_most("down for an hour of traffic: lost or out of order", 0, _spoilt(results)),
+        _at_most("while it is down, p99 of the others over theirs before", 2, _beside(results, HOUR_MEANWHILE)),
+        _at_most("while it catches up, p99 of the others over theirs before", 2, _beside(results, HOUR_AFTER)),
         _at_most("one of ten hangs, memory of the workers over the estimate", 1, _over_estimate(results)),
         _at_most("100 idle brokers, dispatcher, MB", 1536, idle.megabytes if idle else None),
         _at_most("100 idle brokers, dispatcher, % of a core", 20, idle.core_percent if idle else None),
@@ -125,6 +131,15 @@ def _share(results: Results, scenario: str) -> float | None:
 def _disturbed(results: Results) -> float | None:
     load = "200/s"
     before, beside = results.find(UNDISTURBED, 9, load), results.find(BESIDE_HANGING, 9, load)
+    return round(beside.whole_way.p99 / before.whole_way.p99, 2) if before and beside else None
+
+
+def _spoilt(results: Results) -> float | None:
+    return results.hour.missing + results.hour.out_of_order if results.hour else None
+
+
+def _beside(results: Results, scenario: str) -> float | None:
+    before, beside = results.find(HOUR_BEFORE, 3, "200/s"), results.find(scenario, 3, "200/s")
     return round(beside.whole_way.p99 / before.whole_way.p99, 2) if before and beside else None
 
 

@@ -93,11 +93,16 @@ def _phantoms(wanted: Wanted, sent: dict[str, Sent], seen: Iterable[Seen]) -> It
 def _repeated(findings: Findings, wanted: Wanted, taken: Iterable[list[Seen]], faults: list[Fault]) -> None:
     cuts = [(f.began - BEFORE_SECONDS, f.ended + AFTER_SECONDS) for f in faults if f.cuts]
     for found in taken:
-        for first, _again in itertools.pairwise(found):
+        for first, again in itertools.pairwise(found):
             if any(began <= first.ended <= ended for began, ended in cuts):
                 findings.repeated_by_faults += 1
             else:
-                findings.repeated.append(f"{wanted.name} took {first.id} twice, and nothing had been cut off")
+                since = max((f.ended for f in faults if f.began <= first.ended), default=first.ended)
+                when = (
+                    f"{first.ended - since:.1f} s after the last fault, and {again.began - first.ended:.1f} s later"
+                )
+                where = f"{first.id} ({first.partition}/{first.offset})"
+                findings.repeated.append(f"{wanted.name} took {where} twice, and nothing had been cut off: {when}")
 
 
 def _disorder(wanted: Wanted, seen: list[Seen], gone: set[str], logs: Logs) -> Iterator[str]:

@@ -8,6 +8,7 @@ import textwrap
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,11 +38,13 @@ from penstock.kafka.embedded import EmbeddedKafka
 from penstock.kafka.server_files import ClusterSpec
 from penstock.kafka.table import Table, put
 from penstock.ports import free_port
+from tests.disk import small_disk
 from tests.sink import Request, Sink
 from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
 ONE_MINUTE = 60
+PAGE = 4096
 
 # Loaded by every Python of the dispatcher: an event that says so ends the worker that touches it.
 POISON = textwrap.dedent(
@@ -59,6 +62,7 @@ class World:
     """A Kafka of its own with a dispatcher."""
 
     kafka: KafkaConnection
+    scratch: Path
     contract: list[str] = field(default_factory=list)
 
     def subscribe(self, url: str, partitions: int = 2, topic: str | None = None, **fields: Any) -> Subscription:
@@ -118,7 +122,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     command += ["--bootstrap-servers", kafka.bootstrap_servers, "--data-dir", str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PENSTOCK_QUIET_MINUTES": "0.05"}
     with subprocess.Popen(command, env=environment) as process:
-        yield World(kafka)
+        yield World(kafka, folder / "scratch")
         process.terminate()
         assert process.wait(60) == 0
     cluster.stop()
@@ -223,3 +227,25 @@ def test_partitions_are_added_under_keyed_load(world: World, sink: MakeSink) -> 
         )
         assert before == sorted(before)
         assert after == sorted(after)
+
+
+@pytest.mark.scenario(30)
+def test_no_room_for_scratch_stops_nobody(world: World, sink: MakeSink) -> None:
+    """Kept promise: while Spark's disk is full what runs goes on; what is new waits, and the report says why."""
+    subscriber = sink()
+    first = world.subscribe(subscriber.url + "/first", gear="live")
+    world.send(first.topic, ["a", "b"])
+    subscriber.wait_for(2, "/first", ONE_MINUTE)
+    with small_disk(world.scratch, PAGE):
+        (world.scratch / "full").write_bytes(bytes(PAGE))
+        world.subscribe(subscriber.url + "/second", topic=first.topic)
+
+        def reason() -> str:
+            report = world.report(first.topic)
+            return report.reason if report else ""
+
+        until(lambda: "No space left" in reason(), "the report says it")
+        world.send(first.topic, ["c", "d"])
+        subscriber.wait_for(4, "/first", ONE_MINUTE)
+    subscriber.wait_for(4, "/second", ONE_MINUTE)
+    assert sorted(ids(subscriber.at("/first"))) == sorted(ids(subscriber.at("/second"))) == ["a", "b", "c", "d"]

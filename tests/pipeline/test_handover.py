@@ -122,6 +122,17 @@ def test_trace_context_is_passed_on_and_other_headers_are_not(spark: SparkSessio
     assert not any(b"secret" in line for line in row.headers)
 
 
+def test_private_headers_cost_nothing_whatever_they_hold(spark: SparkSession) -> None:
+    """Kept promise: what others keep in the headers of their records is theirs: numbers in binary, nothing, a lot."""
+    value, headers = record(event())
+    assert headers is not None
+    private = [b"\0\0\0\0\0\x01\0\x16", None, b"", b"\xff\xfe", b"a\r\nX-Evil: 1", b"x" * 10_000]
+    rows = hand_over(spark, [(value, [("__TypeId__", each), *headers]) for each in private], [EVERYTHING])
+    for kind, row in rows:
+        assert (kind, row.matched, row.is_wide) == ("b", (0,), False)
+        assert len(row.headers) == len(headers) + 3  # partition, offset, and that there is no content type
+
+
 RUBBISH: list[tuple[bytes | None, Headers]] = [
     (None, None),
     (None, []),

@@ -108,6 +108,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(Query, "world", found, raising=False)
     monkeypatch.setattr(module, "TopicQuery", Query)
     monkeypatch.setattr(module, "SHORTEST_STAY_SECONDS", 0.0)
+    monkeypatch.setattr(module, "GATHER_SECONDS", 0.0)
     return found
 
 
@@ -155,6 +156,23 @@ def test_a_parked_lane_is_served_apart_and_comes_back(topic: Topic, world: World
     topic.advance(64)
     assert served(world) == EVERY_LANE
     assert not list(topic.report.apart)
+
+
+def test_a_query_of_its_own_waits_for_the_other_partitions(
+    topic: Topic, world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: one start for all partitions that are parked in a moment, and at once when it is all of them."""
+    monkeypatch.setattr(module, "GATHER_SECONDS", 3600.0)
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    assert served(world) == [lane for lane in EVERY_LANE if lane != ("a", 0)]
+    known.parked_lanes.append(LaneKey("a", world.topic_id, 1))
+    shared = world.queries[0]
+    assert shared.running is not None
+    shared.running = shared.running[0], shared.running[1] | {("a", 1)}
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
 
 
 def test_lanes_that_a_failed_start_would_have_left_behind_stay_where_they_are(topic: Topic, world: World) -> None:

@@ -1,7 +1,5 @@
 """Kafka's disk is full: senders are told, and what was acknowledged outlives it."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from penstock.kafka import fetch
 from penstock.kafka.embedded import EmbeddedKafka
 from penstock.kafka.server_files import ClusterSpec
 from penstock.ports import free_port
+from tests.disk import leave_free, small_disk
 from tests.receiver.load import Load
 from tests.receiver.running import give_address, ids, records, running
 from tests.waiting import until
@@ -22,23 +21,8 @@ LEFT_BYTES = 20_000_000
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, in memory."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = _mount(folder, f"size={ROOM_BYTES}")
-    if mounted.returncode != 0:
-        pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def _mount(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def leave_free(disk: Path, count: int) -> None:
-    resized = _mount(disk, f"remount,size={shutil.disk_usage(disk).used + count}")
-    assert resized.returncode == 0, resized.stderr
+    with small_disk(tmp_path / "disk", ROOM_BYTES) as folder:
+        yield folder
 
 
 @pytest.mark.scenario(30)

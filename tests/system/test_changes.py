@@ -1,12 +1,16 @@
 """Triggers that come, change and go, and orderly ends, in the middle of traffic: nothing lost, nothing twice."""
 
+import itertools
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
+from penstock.cli.client import Client
+from penstock.control.kinds import TRIGGER
 from tests.conftest import System
 from tests.sink import Sink
 from tests.system.resources import apply, broker, get, remove, trigger
@@ -14,6 +18,8 @@ from tests.system.sender import Sender
 from tests.waiting import until
 
 RATE = 300
+CHANGES = 200
+CHANGES_SECONDS = 40.0
 
 
 def received(subscriber: Sink, path: str) -> Counter[str]:
@@ -55,6 +61,45 @@ def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Calla
     assert not missed, f"{len(missed)} events came to both addresses"
     assert guests.keys() & (sender.acknowledged - before), "the guest got events from its creation on"
     remove(penstock_up, shop, steady)
+
+
+@pytest.mark.scenario(31)
+def test_two_hundred_changes_in_a_minute_silence_nobody(penstock_up: System, sink: Callable[[], Sink]) -> None:
+    """Kept promise: who stays as it is waits at most a second, in order, while its neighbours change all the time."""
+    subscriber = sink()
+    order = {"kafka.eventing.knative.dev/delivery.order": "ordered"}
+    shop, steady = broker("restless"), trigger("calm", "restless", subscriber.url + "/calm", order)
+    guests = [trigger(f"restless-{n}", "restless", subscriber.url + f"/{n}") for n in range(8)]
+    apply(penstock_up, shop, steady, *guests)
+    sender = Sender(f"{penstock_up.ingress_url}/default/restless", RATE).start()
+    subscriber.wait_for(RATE, "/calm", 60)
+
+    client, began = Client(penstock_up.admin_url), time.monotonic()
+    for number, guest in zip(range(CHANGES), itertools.cycle(guests), strict=False):
+        guest["metadata"]["namespace"] = "default"
+        guest["spec"]["filter"] = {"attributes": {"type": f"test.{number}"}}
+        client.apply(TRIGGER, guest)
+        time.sleep(max(0.0, began + number * CHANGES_SECONDS / CHANGES - time.monotonic()))  # the pace of changes
+    took = time.monotonic() - began
+    assert took < 60, f"the changes alone took {took:.0f} s"
+    for guest in guests:
+        guest["spec"]["filter"] = {"attributes": {"type": "test.sent"}}
+    apply(penstock_up, *guests)
+    since = len(sender.acknowledged)
+    until(lambda: len(sender.acknowledged) > since + RATE, "traffic goes on")
+    sender.stop()
+
+    wait_for_all(subscriber, "/calm", sender.acknowledged)
+    came = subscriber.at("/calm")
+    silences = [after.received - before.received for before, after in itertools.pairwise(came)]
+    assert max(silences) <= 1.0, f"nothing came for {max(silences):.2f} s"
+    assert set(received(subscriber, "/calm").values()) == {1}, "nothing comes twice without a kill"
+    for partition in {each.headers["ce-knativekafkapartition"] for each in came}:
+        here = [each.headers for each in came if each.headers["ce-knativekafkapartition"] == partition]
+        offsets = [int(headers["ce-knativekafkaoffset"]) for headers in here]
+        assert offsets == sorted(offsets), f"partition {partition} is out of order"
+    assert all(subscriber.count(f"/{n}") for n in range(8)), "the last change of each is in force"
+    remove(penstock_up, shop, steady, *guests)
 
 
 @pytest.mark.scenario(34)

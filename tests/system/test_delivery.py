@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.kafka.connection import KafkaConnection
 from tests.conftest import System
 from tests.sink import Answer, Request, Sink
 from tests.system.resources import apply, broker, get, remove, trigger
@@ -204,4 +205,34 @@ def test_a_subscriber_that_is_gone_is_disabled_and_resumed(penstock_up: System, 
     until(lambda: ids(subscriber.at("/gone")) == ["refused", "waiting"], "what waited has come, once")
     assert [each["id"] for each in letters(penstock_up, "--trigger", "gone")] == ["refused"]
     assert reason() == "None"
+    remove(penstock_up, *resources)
+
+
+@pytest.mark.scenario(22)
+def test_rubbish_in_a_topic_is_counted_and_passed_over(penstock_up: System, sink: MakeSink) -> None:
+    """Kept promise: what somebody writes past the receiver stops nothing, and is seen in the metrics."""
+    subscriber = sink()
+    resources = [broker("littered"), trigger("littered", "littered", f"{subscriber.url}/littered")]
+    apply(penstock_up, *resources)
+    topic = "knative-broker-default-littered"
+    producer = KafkaConnection(penstock_up.bootstrap_servers).producer()
+    rubbish: list[tuple[bytes | None, list[tuple[str, bytes]]]] = [
+        (None, []),
+        (b"just text", []),
+        (b"{trunc", [("content-type", b"application/cloudevents+json")]),
+        (b"{}", [("ce_x", b"x" * 800_000)]),
+    ]
+    for value, headers in rubbish:
+        producer.produce(topic, value, headers=headers)
+    assert producer.flush(30) == 0
+    for n in range(4):
+        send(penstock_up, "littered", f"e{n}")
+    subscriber.wait_for(4, "/littered")
+
+    def counted() -> list[str]:
+        text = urllib.request.urlopen(f"{penstock_up.admin_url}/metrics").read().decode()
+        return re.findall(rf'penstock_bad_records_total\{{topic="{topic}"\}} (\d+)', text)
+
+    until(lambda: counted() == [str(len(rubbish))], "they are counted")
+    assert sorted(ids(subscriber.at("/littered"))) == ["e0", "e1", "e2", "e3"]
     remove(penstock_up, *resources)

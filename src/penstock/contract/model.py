@@ -115,6 +115,7 @@ class Telemetry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     filter_errors: dict[str, dict[str, int]] = {}  # by uid of the subscription and name of the error
     outcomes: dict[str, dict[str, int]] = {}  # of deliveries, by uid; the names are those of delivery.lane.Counts
+    bad_records: dict[str, int] = {}  # records that are no events, by topic
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -259,7 +259,7 @@ def _metrics(controller: Controller) -> Handler:
     async def show(_request: Request) -> Response:
         system = await run_in_threadpool(parts.look, controller.world, controller.lag)
         counts = controller.world.counts
-        text = metrics.text(controller.store.list(), system, counts.filter_errors(), counts.outcomes())
+        text = metrics.text(controller.store.list(), system, counts)
         return Response(text, media_type=metrics.CONTENT_TYPE)
 
     return show

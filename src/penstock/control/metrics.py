@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.control.kinds import KINDS, Resource, condition, name_of, namespace_of, uid_of
 from penstock.control.parts import SystemStatus
+from penstock.control.telemetry import Counts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -12,7 +13,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ByUid = Mapping[tuple[str, str], int]  # the second is the name of an error or an outcome
 
 
-def text(resources: list[Resource], system: SystemStatus, filter_errors: ByUid, outcomes: ByUid) -> str:
+def text(resources: list[Resource], system: SystemStatus, told: Counts) -> str:
     lines = [
         "# HELP penstock_resources Resources by kind and readiness.",
         "# TYPE penstock_resources gauge",
@@ -38,10 +39,13 @@ def text(resources: list[Resource], system: SystemStatus, filter_errors: ByUid, 
     lines += [
         "# HELP penstock_filter_errors_total Events that a subscription's filter could not be evaluated for.",
         "# TYPE penstock_filter_errors_total counter",
-        *_by_subscription("penstock_filter_errors_total", "error", resources, filter_errors),
+        *_by_subscription("penstock_filter_errors_total", "error", resources, told.filter_errors()),
         "# HELP penstock_delivery_outcomes_total What became of deliveries to a subscription's subscriber.",
         "# TYPE penstock_delivery_outcomes_total counter",
-        *_by_subscription("penstock_delivery_outcomes_total", "outcome", resources, outcomes),
+        *_by_subscription("penstock_delivery_outcomes_total", "outcome", resources, told.outcomes()),
+        "# HELP penstock_bad_records_total Records of a topic that are no events, and were passed over.",
+        "# TYPE penstock_bad_records_total counter",
+        *(_line("penstock_bad_records_total", n, topic=topic) for topic, n in sorted(told.bad_records().items())),
     ]
     return "\n".join(lines) + "\n"
 

@@ -16,6 +16,7 @@ class Counts:
         self._lock = threading.Lock()
         self._filter_errors: Counter[tuple[str, str]] = Counter()
         self._outcomes: Counter[tuple[str, str]] = Counter()
+        self._bad_records: Counter[str] = Counter()
         self._table = Table(connection, TELEMETRY_TOPIC, self._take)
 
     def start(self) -> "Counts":
@@ -35,6 +36,11 @@ class Counts:
         with self._lock:
             return dict(self._outcomes)
 
+    def bad_records(self) -> dict[str, int]:
+        """How many records were no events, by topic."""
+        with self._lock:
+            return dict(self._bad_records)
+
     def _take(self, _key: str, value: bytes | None) -> None:
         if value is None:
             return
@@ -46,3 +52,4 @@ class Counts:
             for uid, counts in told.outcomes.items():
                 for outcome, count in counts.items():
                     self._outcomes[uid, outcome] += count
+            self._bad_records.update(told.bad_records)

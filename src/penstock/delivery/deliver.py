@@ -25,6 +25,7 @@ from penstock.contract.model import DEAD_LETTERS_TOPIC, GONE, REPORT_TOPIC, Gone
 from penstock.delivery.client import Answer, Client, Post
 from penstock.delivery.dead_letter import Verdict, dead_letter, dead_letter_lines, verdict
 from penstock.delivery.forms import batched, structured
+from penstock.delivery.hold_up import HoldUp
 from penstock.delivery.lane import Attempt, Lane
 from penstock.delivery.outbox import Outbox
 from penstock.delivery.reply import LoopCut, replies
@@ -38,14 +39,8 @@ logger = logging.getLogger("penstock.delivery")
 
 TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
-HANGING_SECONDS = 0.3  # so long without an answer, while the others wait for it, and a lane is parked;
-SLOW_SECONDS = 1.0  # or so long, when it gets answers but too slowly
-BUSY_SECONDS = 5.0  # while another lane did something so lately
-ROOMY_SECONDS = 0.2
 DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
 PARKED_SECONDS = 0.7  # and so long when the worker lets go: the others wait for it
-HOLDING_UP_SHARE = 0.5  # of all that is unfinished is the lane's own,
-OTHERS_SHARE = 0.1  # and another has next to nothing to do
 POISON = "it ended its worker twice"
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
 
@@ -89,9 +84,8 @@ class Deliveries:
         self._outbox = outbox  # to Kafka: replies, and what was not delivered
         self._unfinished_bytes = 0
         self._has_moved = False  # rows came or something was finished since the last tick
-        self._full_since = 0.0  # since when hardly any rows are taken; 0: they are
+        self._hold_up = HoldUp()
         self._draining: dict[Lane, float] = {}  # parked lanes, and until when they may finish what is in flight
-        self._full_at = 0.0  # the last time that it was so
         # When a retry is due, or a lane has to be asked again by itself (None): its rate, or an incomplete batch.
         self._timers: list[tuple[float, int, Lane, Attempt | None]] = []
         self._order = itertools.count()
@@ -151,11 +145,12 @@ class Deliveries:
             self._take(row, now)
 
     def _is_full(self) -> bool:
-        return (
-            self._is_letting_go
-            or self.unfinished_rows >= self._limits.unfinished_rows
-            or self._unfinished_bytes >= self._limits.unfinished_bytes
-        )
+        return self._is_letting_go or self._fill() >= 1.0
+
+    def _fill(self) -> float:
+        """The share of the room that is taken."""
+        limits = self._limits
+        return max(self.unfinished_rows / limits.unfinished_rows, self._unfinished_bytes / limits.unfinished_bytes)
 
     def _is_over(self) -> bool:
         if self._deadline is None:
@@ -196,29 +191,12 @@ class Deliveries:
     # ── parking ───────────────────────────────────────────────────────────────────────────────────
 
     def _park_who_holds_up(self, now: float) -> None:
-        """While too much is unfinished, looks whether it is one lane that the others wait for."""
         if not self._limits.may_park or self._is_letting_go:
             return
         self._end_draining(now)
-        if not self._is_full():
-            if now - self._full_at > ROOMY_SECONDS:  # a few rows that fitted in between are no relief
-                self._full_since = 0.0
-            return
-        self._full_at = now
-        self._full_since = self._full_since or now
-        lanes = [lane for lane in self.lanes if not lane.is_parked]
-        if len(lanes) < 2:
-            return  # there is nobody to be held up
-        slowest = max(lanes, key=lambda lane: lane.progress.open_count)
-        most = self.unfinished_rows * OTHERS_SHARE
-        others = [lane for lane in lanes if lane is not slowest and lane.progress.open_count < most]
-        if slowest.progress.open_count < self.unfinished_rows * HOLDING_UP_SHARE or not others:
-            return  # all of them are busy: that is load, and no reason to do the work twice
-        hangs = now - max(slowest.finished_at, self._full_since) > HANGING_SECONDS
-        is_slow = now - self._full_since > SLOW_SECONDS and any(now - o.finished_at < BUSY_SECONDS for o in others)
-        if hangs or is_slow:
-            self._park(slowest)
-            self._full_since = 0.0
+        lane = self._hold_up.find(self.lanes, self.unfinished_rows, self._fill(), now)
+        if lane is not None:
+            self._park(lane)
 
     def _park(self, lane: Lane) -> None:
         mine = [entry for entry in self._timers if entry[2] is lane and entry[3] is not None]

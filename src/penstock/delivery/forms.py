@@ -3,18 +3,27 @@
 Rows come as finished header lines and a body, which is binary mode; the other forms are made from that.
 """
 
+import re
 from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
+
+import msgspec
 
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
-from penstock.event.http import decode
-from penstock.event.json_form import encode_event
-from penstock.event.media import BATCHED, STRUCTURED
+from penstock.event.http import PLAIN, decode
+from penstock.event.json_form import as_member, encode_event
+from penstock.event.media import BATCHED, STRUCTURED, is_envelope, is_json
 from penstock.event.model import Event
 
 TRACES = (b"traceparent:", b"tracestate:")
 STRUCTURED_LINE = b"content-type:" + STRUCTURED.encode()
 BATCHED_LINE = b"content-type:" + BATCHED.encode()
+PLAIN_IN_JSON = PLAIN.replace(b"\\", b"")
+ATTRIBUTE_LINE = re.compile(rb"ce-(?!data\Z|datacontenttype\Z)[a-z0-9]+")
+NO_MEMBERS = (*(line[:-1] for line in TRACES), b"Content-Type")
 
 
 def event_of(row: Row) -> Event:
@@ -46,9 +55,56 @@ def batched(rows: list[Row], touch: Callable[[int], None] = lambda _: None) -> t
     for row in rows:
         if row.json is None:
             touch(row.offset)
-            row.json = encode_event(event_of(row))
+            row.json = _plain(row) or encode_event(event_of(row))
         parts.append(row.json)
     return [BATCHED_LINE], b"[" + b",".join(parts) + b"]"
+
+
+class Frame(NamedTuple):
+    """What the names of a row's header lines make of its JSON form."""
+
+    template: bytes  # up to the content type
+    attributes: Callable[[list[bytes]], tuple[bytes, ...]]  # of all values those that are attributes
+    version: int  # the place of the specversion
+    content_type: int
+
+
+def _plain(row: Row) -> bytes | None:
+    """The JSON form of an event with JSON data that needs no care, in a fraction of the time; None for any other."""
+    if row.is_wide:
+        return None  # a cache must not be filled with monsters
+    parts = [line.partition(b":") for line in row.headers]
+    frame = _frame(*[name for name, _, _ in parts])
+    if frame is None:
+        return None
+    values = [value for _, _, value in parts]
+    attributes = frame.attributes(values)
+    content_type = _json_type(values[frame.content_type])
+    if content_type is None or values[frame.version] != b"1.0" or as_member(row.body) is None:
+        return None
+    if b"".join(attributes).translate(None, PLAIN_IN_JSON):
+        return None
+    return b'%b"datacontenttype":%b,"data":%b}' % (frame.template % attributes, content_type, row.body)
+
+
+@lru_cache(maxsize=256)
+def _frame(*names: bytes) -> Frame | None:
+    """None when there is a name that needs care, or one is missing that this form counts on."""
+    places = [place for place, name in enumerate(names) if ATTRIBUTE_LINE.fullmatch(name)]
+    others = [name for place, name in enumerate(names) if place not in places and name not in NO_MEMBERS]
+    has_all = {b"ce-specversion", b"ce-id"} <= set(names)
+    if others != [b"content-type"] or len(set(names)) != len(names) or not has_all:
+        return None
+    template = b"".join(b'"%b":"%%b",' % names[place][3:] for place in places)
+    return Frame(b"{" + template, itemgetter(*places), names.index(b"ce-specversion"), names.index(b"content-type"))
+
+
+@lru_cache(maxsize=256)
+def _json_type(value: bytes) -> bytes | None:
+    """A content type as a JSON string, when data of this type is JSON."""
+    if not value.isascii() or is_envelope(text := value.decode()) or not is_json(text):
+        return None
+    return msgspec.json.encode(text)
 
 
 def traces(lines: list[bytes]) -> list[bytes]:

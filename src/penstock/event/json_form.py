@@ -44,7 +44,7 @@ def decode_batch(raw: bytes) -> list[Event]:
 def encode_event(event: Event) -> bytes:
     members: dict[str, Any] = dict(event.attributes)
     if event.data is not None:
-        raw = _as_json(event.data) if event.content_type is not None and is_json(event.content_type) else None
+        raw = as_member(event.data) if event.content_type is not None and is_json(event.content_type) else None
         if raw is not None:
             members["data"] = raw
         else:
@@ -120,7 +120,7 @@ def _from_base64(raw: msgspec.Raw) -> bytes | None:
         raise Rejected(f"the data is not valid base64: {error}") from None
 
 
-def _as_json(data: bytes) -> msgspec.Raw | None:
+def as_member(data: bytes) -> msgspec.Raw | None:
     """The data as a JSON member, if it is JSON and would come back byte for byte."""
     try:
         _check_utf8(data)

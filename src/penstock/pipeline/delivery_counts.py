@@ -1,4 +1,4 @@
-"""What became of deliveries, told once a second: the growth of the lanes' counts since the last time."""
+"""What became of deliveries and of records that are no events, told once a second: the growth since the last time."""
 
 import time
 from collections.abc import Sequence
@@ -11,12 +11,14 @@ TELL_SECONDS = 1.0
 
 
 class DeliveryCounts:
-    def __init__(self, lanes: Sequence[Lane]) -> None:
+    def __init__(self, lanes: Sequence[Lane], topic: str) -> None:
         self._lanes = lanes
+        self._topic = topic
+        self._told_bad = 0
         self._told = [Counts() for _ in lanes]
         self._due = 0.0
 
-    def to_tell(self, *, at_once: bool = False) -> Telemetry | None:
+    def to_tell(self, bad_records: int, *, at_once: bool = False) -> Telemetry | None:
         now = time.monotonic()
         if now < self._due and not at_once:
             return None
@@ -27,4 +29,5 @@ class DeliveryCounts:
                 before, after = asdict(self._told[place]), asdict(lane.counts)
                 grown[lane.subscription.uid] = {name: after[name] - before[name] for name in after}
                 self._told[place] = Counts(**after)
-        return Telemetry(outcomes=grown) if grown else None
+        bad, self._told_bad = bad_records - self._told_bad, bad_records
+        return Telemetry(outcomes=grown, bad_records={self._topic: bad} if bad else {}) if grown or bad else None

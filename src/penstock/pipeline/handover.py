@@ -4,15 +4,15 @@ takes it apart in Python.
 Everything about an event goes into one binary column, because each further column costs Python more than
 cutting bytes does:
 
-    offset partition kind places errors key count length <blanks> LF padded to a fixed width
-    line NUL line NUL ... line                                       finished HTTP header lines, one per record header
-    data                                                             ``length`` bytes
+    offset partition kind places errors key count length <blanks> LF   padded to a fixed width
+    key CUT key CUT ... value CUT value                                of the record's headers, in their order
+    data                                                               ``length`` bytes
 
 ``kind`` is b (an event in binary mode), s (structured: the data holds the whole event) or x (no event).
 ``places`` are the subscriptions that matched, as numbers in the query's list, or ``-``; a row that nobody wants
-has no lines and no data and only moves the positions. ``errors`` are those of filters, as ``filter.matching``
+has no headers and no data and only moves the positions. ``errors`` are those of filters, as ``filter.matching``
 writes them, or ``-``. ``key`` is a checksum of the record's key, or ``-`` when it has none or nobody needs it.
-``count`` is the number of record headers, so that a header value that holds a NUL shows itself.
+``count`` is the number of record headers, so that one that holds a CUT shows itself.
 
 In live mode a null row follows every row. Spark keeps back the last row it has until it knows the next one;
 so it keeps back the filler, and the event leaves at once (session.LIVE_BATCH_BYTES).
@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame
 from penstock.contract.model import ADDRESSEE, Subscription
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
-from penstock.event.http import STRUCTURED, encode_binary, percent_encode_header
+from penstock.event.http import PLAIN, STRUCTURED, encode_binary, percent_encode_header
 from penstock.event.kafka import decode_record
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_values import literal
@@ -39,24 +39,24 @@ PREFIX_WIDTH = 48
 WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
 WHOLE_STAGE_SQL = 6_000  # characters of the filters' SQL
 
-# What a header line may hold to be sent as it is: visible ASCII except " and %, and a value that is not empty.
-NEEDS_CARE = re.compile(rb"[^\x00\x21\x23\x24\x26-\x7e]|:(?=\x00|\Z)")
+# Between headers: nobody writes this by chance, as they would a NUL, since private headers hold numbers in binary.
+CUT, CUT_SQL = "\0\u2016\0".encode(), r"'\0\u2016\0'"
+NO_VALUE_SQL = r"'\u0001'"  # a control character: no attribute has such a value
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 NOT_PRINTABLE = re.compile(rb"[^\x20-\x7e]")
-HEADER_NAME = re.compile(rb"[A-Za-z0-9_-]+")
-TRACES = (b"traceparent", b"tracestate")
+HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+TRACES = (b"traceparent:", b"tracestate:")
+PASSED_ON = (b"content-type", b"traceparent", b"tracestate")  # beside attributes
 OWN_ATTRIBUTES = b"ce-knativekafka"  # where an event stands in Kafka: said anew by every broker
 NONE = NO_ERRORS = b"-"
 NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 
 # ── in Spark ──────────────────────────────────────────────────────────────────────────────────────────
 
-LINES_SQL = """
-    array_join(transform(coalesce(headers, array()), h -> CASE
-        WHEN startswith(h.key, 'ce_') THEN concat('ce-', substring(h.key, 4), ':', cast(h.value AS string))
-        WHEN h.key IN ('content-type', 'traceparent', 'tracestate') THEN concat(h.key, ':', cast(h.value AS string))
-        ELSE '' END), '\\0')
-"""
+# No lambda over the headers: Spark interprets those, which costs more than all the rest of the query.
+HEADERS_SQL = (
+    f"coalesce(array_join(concat(headers.key, cast(headers.value AS array<string>)), {CUT_SQL}, {NO_VALUE_SQL}), '')"
+)
 PREFIX_SQL = """
     concat_ws(' ', offset, partition,
         CASE WHEN NOT is_event THEN 'x' WHEN is_structured THEN 's' ELSE 'b' END,
@@ -73,7 +73,7 @@ PADDED_SQL = (
 )
 ROW_SQL = f"""
     CASE WHEN places = '' THEN {PADDED_SQL}
-    ELSE concat({PADDED_SQL}, cast(concat('\\n', {LINES_SQL}) AS binary), coalesce(value, X'')) END
+    ELSE concat({PADDED_SQL}, cast(concat('\\n', {HEADERS_SQL}) AS binary), coalesce(value, X'')) END
 """
 
 
@@ -149,39 +149,78 @@ def parse_row(packed: bytes) -> Parsed:
     if places == NONE:
         return Parsed(int(partition), kind, errors, Row(offset, (), [], b""))
     cut = len(rest) - int(length)
-    block, data = rest[:cut], rest[cut:]
+    pieces, data = rest[:cut].split(CUT), rest[cut:]
+    middle = int(count)
     try:
+        if len(pieces) != 2 * middle:
+            raise Rejected("a record header holds what stands between them")
+        find = _names.__wrapped__ if cut > WIDE_BYTES else _names  # a cache must not be filled with monsters
+        names, values = find(*pieces[:middle]), pieces[middle:]
         if kind == "s":
-            lines, data = _structured(block, data)
+            lines, data = _structured(names, values, data)
         else:
-            lines = block.split(b"\0")
-            if len(lines) != int(count):
-                raise Rejected("a record header holds a NUL, or has no value")
-            if NEEDS_CARE.search(block):
-                lines = [_careful(line) for line in lines if line]
-            lines = [line for line in lines if line]
-            if not (block.startswith(b"content-type:") or b"\0content-type:" in block):
-                lines.append(NO_CONTENT_TYPE)
+            lines = _lines(names, values)
     except Rejected:
         return Parsed(int(partition), "x", errors, Row(offset, (), [], b""))
-    if OWN_ATTRIBUTES in block or kind == "s":  # the event came by way of another broker
-        lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
     lines.append(b"ce-knativekafkapartition:" + partition)
     lines.append(b"ce-knativekafkaoffset:" + offset_text)
     row = Row(offset, _places(places), lines, data, None if key == NONE else int(key))
-    row.is_wide = len(block) > WIDE_BYTES
+    row.is_wide = cut > WIDE_BYTES and sum(map(len, lines)) > WIDE_BYTES  # private headers do not count
     return Parsed(int(partition), kind, errors, row)
 
 
-def _structured(block: bytes, data: bytes) -> tuple[list[bytes], bytes]:
+class Names(NamedTuple):
+    """The keys of a record's headers, as HTTP has them."""
+
+    fields: tuple[bytes, ...]  # each with its colon; empty: nothing for subscribers
+    is_all: bool  # no field is empty
+    flaw: bool  # an attribute's name cannot be that of an HTTP header
+    has_content_type: bool
+
+
+# The records of a sender have the same keys each time, so these are looked at once.
+@lru_cache(maxsize=256)
+def _names(*keys: bytes) -> Names:
+    fields = [b"ce-" + key[3:] if key.startswith(b"ce_") else key if key in PASSED_ON else b"" for key in keys]
+    for place, field in enumerate(fields):
+        if field.startswith(OWN_ATTRIBUTES) or field in fields[place + 1 :]:  # of two the last one counts
+            fields[place] = b""
+    return Names(
+        fields=tuple(field + b":" if field else b"" for field in fields),
+        is_all=all(fields),
+        flaw=any(field and not HEADER_NAME.fullmatch(field) for field in fields),
+        has_content_type=b"content-type" in keys,
+    )
+
+
+def _lines(names: Names, values: list[bytes]) -> list[bytes]:
+    """Finished HTTP header lines."""
+    if names.flaw:
+        raise Rejected("the key of a record header is no name of an attribute")
+    if b"".join(values).translate(None, PLAIN) or b"" in values:
+        pairs = zip(names.fields, values, strict=True)
+        lines = [line for line in (_careful(field, value) for field, value in pairs if field) if line]
+    elif names.is_all:
+        lines = list(map(bytes.__add__, names.fields, values))
+    else:
+        lines = [field + value for field, value in zip(names.fields, values, strict=True) if field]
+    if not names.has_content_type:
+        lines.append(NO_CONTENT_TYPE)
+    return lines
+
+
+def _structured(names: Names, values: list[bytes], data: bytes) -> tuple[list[bytes], bytes]:
     """A structured record in binary form: what subscribers get."""
     event = decode_record(data, [("content-type", STRUCTURED.encode())])
     headers, body = encode_binary(event)
-    traces = [line for line in block.split(b"\0") if line.partition(b":")[0] in TRACES]
     lines = [name + b":" + value if value else name + b";" for name, value in headers]
+    lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
     if event.content_type is None:
         lines.append(NO_CONTENT_TYPE)
-    return lines + [line for line in map(_careful, traces) if line], body
+    for field, value in zip(names.fields, values, strict=True):
+        if field in TRACES and (line := _careful(field, value)):
+            lines.append(line)
+    return lines, body
 
 
 @lru_cache(maxsize=4096)
@@ -189,24 +228,21 @@ def _places(text: bytes) -> tuple[int, ...]:
     return tuple(int(place) for place in text.split(b","))
 
 
-def _careful(line: bytes) -> bytes:
+def _careful(field: bytes, value: bytes) -> bytes:
     """A header line whose value needs encoding, or is empty, which libcurl wants written with a semicolon.
 
     A trace that cannot be a header is left out (an empty line): it is not worth an event.
     """
-    name, _, value = line.partition(b":")
-    if name in TRACES:
-        return b"" if NOT_PRINTABLE.search(value) or not value else line
-    if not HEADER_NAME.fullmatch(name):
-        raise Rejected("the key of a record header is no name of an attribute")
+    if field in TRACES:
+        return b"" if NOT_PRINTABLE.search(value) or not value else field + value
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         raise Rejected("a record header is not UTF-8") from None
     if CONTROL.search(text):
-        raise Rejected("a record header holds a control character")
+        raise Rejected("a record header holds a control character, or has no value")
     if not text:
-        return name + b";"
-    if name.startswith(b"ce-"):
+        return field[:-1] + b";"
+    if field.startswith(b"ce-"):
         text = percent_encode_header(text)
-    return name + b":" + text.encode("latin-1", "replace")
+    return field + text.encode("latin-1", "replace")

@@ -60,9 +60,7 @@ class SparkRows:
                 self.is_ready = False
                 return rows
             taken_bytes += batch.nbytes
-            for scalar in batch.column(0):
-                if scalar.is_valid:  # a null is a filler
-                    rows.append(self._row(scalar.as_py()))
+            rows += [self._row(packed) for packed in batch.column(0).to_pylist() if packed is not None]  # or a filler
             self.is_ready = self._has_more()
             if not self.is_ready:
                 break

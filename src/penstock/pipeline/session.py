@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import gettempdir
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -55,6 +56,8 @@ SMALL = {
     "spark.cleaner.periodicGC.interval": "60min",
 }
 
+LONGEST_SOCKET_DIR = 60  # bytes; the whole path of a socket has at most 107
+
 # A small heap without helper threads: the driver idles most of its life.
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=128m", "-Djdk.lang.Process.launchMechanism=VFORK")
 
@@ -68,15 +71,21 @@ def start_session(
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = settings.host
+    scratch = Path(settings.data_dir, "scratch").absolute()
+    scratch.mkdir(parents=True, exist_ok=True)
+    java_options = [*JAVA_OPTIONS, f'"-Djava.io.tmpdir={scratch}"', *java_options]  # a kill leaves nothing elsewhere
     builder = SparkSession.builder.appName("penstock").master(spark_master(settings.master))
     own = {
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.driver.bindAddress": settings.host,
         "spark.driver.host": settings.host,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join([*JAVA_OPTIONS, *java_options]),
-        "spark.local.dir": str(Path(settings.data_dir, "scratch").absolute()),
-        "spark.sql.warehouse.dir": str(Path(settings.data_dir, "scratch", "warehouse").absolute()),
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.local.dir": str(scratch),
+        "spark.python.unix.domain.socket.dir": str(scratch)
+        if len(bytes(scratch)) <= LONGEST_SOCKET_DIR
+        else gettempdir(),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
     for name, value in {**FAST, **SAFE, **SMALL, **own}.items():
         builder = builder.config(name, value)

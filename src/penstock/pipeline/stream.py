@@ -39,7 +39,11 @@ logger = logging.getLogger("penstock.dispatcher")
 FILTER_SQL_PER_MEGABYTE = 600
 WARM_SECONDS = 10.0  # at most: a new system has no record that could come through
 Serve = Callable[[Iterator[Any]], Iterator[Any]]  # what runs in a Python worker
-BULK_OPTIONS = {"maxOffsetsPerTrigger": "1000000"}  # real-time mode knows no such bound
+BULK_OPTIONS = {
+    "maxOffsetsPerTrigger": "1000000",  # real-time mode knows no such bound
+    # All of what was fetched: with every poll of a micro-batch Spark throws the rest away, and fetches it again.
+    "kafka.max.poll.records": "50000",
+}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from penstock.pipeline.topic_query import TopicQuery
 
 logger = logging.getLogger("penstock.dispatcher")
 
-NEAR_ROWS = 1_000  # behind the shared query, and a parked lane may come back
+NEAR_SHARE = 0.25  # of the rows that a worker holds: so near to the shared query, and a parked lane may come back
+GATHER_SECONDS = 1.5  # when one partition of a subscription is parked, the others of it are likely to follow
 SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as long each time it had to go again,
 LONGEST_STAY_SECONDS = 300.0
 ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
@@ -40,6 +41,7 @@ class Topic:
         self._private: dict[str, TopicQuery] = {}  # by uid
         self._apart: dict[str, set[int]] = {}  # uid: its partitions that are not for the shared query; in turn
         self._returning: dict[str, set[int]] = {}  # taken back in this round
+        self._grown_at: dict[str, float] = {}  # uid: when a partition of it was last set apart
         self._stays: dict[str, float] = {}  # uid: how long at least, the next time
         self._topic_id: str | None = None
 
@@ -164,6 +166,7 @@ class Topic:
             partitions = self._apart.setdefault(uid, set())
             if partition not in partitions:
                 partitions.add(partition)
+                self._grown_at[uid] = time.monotonic()
                 if uid in self._private:
                     self._private[uid].must_restart = True
 
@@ -183,9 +186,10 @@ class Topic:
 
     def _has_caught_up(self, uid: str) -> bool:
         topic_id, ledger = str(self._shared.topic_id), self._environment.ledger
+        near = int(NEAR_SHARE * self._environment.settings.unfinished_rows)
         for partition in self._apart[uid]:
             entry = ledger.entry(LaneKey(uid, topic_id, partition))
-            if entry is None or entry.record.position < ledger.floor(topic_id, partition) - NEAR_ROWS:
+            if entry is None or entry.record.position < ledger.floor(topic_id, partition) - near:
                 return False
         return True
 
@@ -207,6 +211,9 @@ class Topic:
         subscriptions = {each.uid: each for each in self.serving}
         self._rotate()
         for uid, partitions in list(self._apart.items()):
+            is_whole = len(partitions) >= self._shared.topic_partitions
+            if not is_whole and time.monotonic() - self._grown_at[uid] < GATHER_SECONDS:
+                continue
             if uid not in self._private:
                 if len(self._private) >= self._environment.settings.private_queries:
                     continue

@@ -91,7 +91,7 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     source = SparkRows(batches, assignment.topic, filter_errors, partial(_make_marks, assignment))
     first = source.read_first()
     if first:
-        Holding(assignment, source.partition, filter_errors).serve(first, source)
+        Holding(assignment, source, filter_errors).serve(first)
     yield from ()
 
 
@@ -112,8 +112,10 @@ def _say_up(assignment: Assignment) -> None:
 class Holding:
     """A claimed partition: its lanes, and their records in the ledger."""
 
-    def __init__(self, assignment: Assignment, partition: int, filter_errors: FilterErrors) -> None:
+    def __init__(self, assignment: Assignment, source: SparkRows, filter_errors: FilterErrors) -> None:
+        partition = source.partition
         self._assignment = assignment
+        self._source = source
         self._partition = partition
         self._is_written = False  # the last word is in the ledger
         self._keys_due = time.monotonic() + KEYS_SECONDS
@@ -130,15 +132,16 @@ class Holding:
         lanes = self._lanes(keys)
         self._outbox = KafkaOutbox(assignment.connection)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
-        self._counts = DeliveryCounts(lanes)
+        self._counts = DeliveryCounts(lanes, assignment.topic)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
         self._records.erase_older(self._watch.ledger)
         self._watch.leave_ledger()
 
-    def serve(self, first: list[Row], source: SparkRows) -> None:
+    def serve(self, first: list[Row]) -> None:
         """Delivers until the input ends or somebody else takes over; leaves nothing behind."""
+        source = self._source
         try:
             self._notice_loss()  # while we waited for the predecessor, a successor may have come
             if source.marks is not None:
@@ -168,8 +171,7 @@ class Holding:
             self._keys_due = time.monotonic() + KEYS_SECONDS
             for lane in self._deliveries.lanes:
                 self._give_keys(lane)
-        self._teller.tell(self._filter_errors.to_tell())
-        self._teller.tell(self._counts.to_tell())
+        self._tell()
         self._producer.poll(0)
         if self._ledger.failure is not None:
             raise RuntimeError(f"the ledger cannot be written: {self._ledger.failure}")
@@ -195,9 +197,14 @@ class Holding:
             logger.warning("%s; a successor repeats what was in flight", error.message)
         finally:
             self._watch.close()
-            self._teller.tell(self._filter_errors.to_tell(at_once=True))
-            self._teller.tell(self._counts.to_tell(at_once=True))
+            self._tell(at_once=True)
             self._teller.close()
+
+    def _tell(self, *, at_once: bool = False) -> None:
+        is_first = self._assignment.scope == self._assignment.topic_id  # others read the same records again
+        bad_records = self._source.bad_records if is_first else 0
+        self._teller.tell(self._filter_errors.to_tell(at_once=at_once))
+        self._teller.tell(self._counts.to_tell(bad_records, at_once=at_once))
 
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,32 @@
+"""A file system of its own, in memory, that a test can fill. Who may not mount one skips the test."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def small_disk(folder: Path, count: int) -> Iterator[Path]:
+    """Of so many bytes, over this folder."""
+    folder.mkdir(exist_ok=True)
+    mounted = _mount(folder, f"size={count}")
+    if mounted.returncode != 0:
+        pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def leave_free(disk: Path, count: int) -> None:
+    resized = _mount(disk, f"remount,size={shutil.disk_usage(disk).used + count}")
+    assert resized.returncode == 0, resized.stderr
+
+
+def _mount(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

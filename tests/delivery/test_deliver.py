@@ -166,7 +166,7 @@ def test_holding_finishes_what_is_in_flight_and_begins_nothing(sink: MakeSink) -
     for offset in range(10):
         rows.offer(row(offset))
     subscriber.wait_for(2)
-    deliveries.let_go(5.0)
+    deliveries.let_go(5.0, 5.0)
     thread.join(10.0)
     assert not thread.is_alive()
     assert len(subscriber.requests) == 2
@@ -329,7 +329,7 @@ def test_a_parked_lane_finishes_what_is_answered_soon(
     subscriber.wait_for(1, "/slow")
     slow.park()
     began = time.monotonic()
-    deliveries.let_go(3.0)
+    deliveries.let_go(3.0, 3.0)
     thread.join(10)
     assert time.monotonic() - began < 2.0
     assert (slow.progress.position == 1) is is_finished

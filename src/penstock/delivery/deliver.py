@@ -41,6 +41,7 @@ TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
 DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
 PARKED_SECONDS = 0.7  # and so long when the worker lets go: the others wait for it
+MOVING_SECONDS = 1.0  # a lane that had an answer so lately will have the rest soon
 POISON = "it ended its worker twice"
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
 
@@ -93,7 +94,8 @@ class Deliveries:
         self.leave: Callable[[], None] = lambda: None
         self._client = Client(self._answered, may_reach_private=limits.may_reach_private)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
-        self._parked_until = 0.0  # so long, while letting go, parked lanes may finish what is in flight
+        self._patient_until = 0.0  # so long, while letting go, lanes may finish what is in flight;
+        self._parked_until = 0.0  # and so long parked ones
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
 
     @property
@@ -101,12 +103,17 @@ class Deliveries:
         """Whether nothing was begun that is not finished; what a parked lane has given away does not count."""
         return not any(lane.busy if lane.is_parked else lane.progress.is_open for lane in self.lanes)
 
-    def let_go(self, patience_seconds: float) -> None:
-        """From now on begin nothing; the loop ends when what is in flight is answered, or patience is over."""
+    def let_go(self, patience_seconds: float, longest_seconds: float) -> None:
+        """From now on begin nothing; the loop ends when what is in flight is answered, or patience is over.
+
+        Lanes that get answers are waited for longer: what is cut off there would come twice, for nothing.
+        """
         if not self._is_letting_go:
             self._is_letting_go = True
-            self._deadline = time.monotonic() + patience_seconds
-            self._parked_until = time.monotonic() + min(patience_seconds, PARKED_SECONDS)
+            now = time.monotonic()
+            self._deadline = now + longest_seconds
+            self._patient_until = now + patience_seconds
+            self._parked_until = now + min(patience_seconds, PARKED_SECONDS)
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
@@ -155,12 +162,20 @@ class Deliveries:
     def _is_over(self) -> bool:
         if self._deadline is None:
             return False
-        if time.monotonic() >= self._deadline:
+        now = time.monotonic()
+        if now >= self._deadline:
             return True
-        if self._is_letting_go:  # what hangs in a parked lane is not waited for: whoever goes on with it repeats that
-            patient = time.monotonic() < self._parked_until
-            return not any(lane.busy for lane in self.lanes if patient or not lane.is_parked)
+        if self._is_letting_go:
+            return not any(self._is_awaited(lane, now) for lane in self.lanes)
         return self.unfinished_rows == 0
+
+    def _is_awaited(self, lane: Lane, now: float) -> bool:
+        """While letting go. What hangs is not: whoever goes on with it repeats that."""
+        if not lane.busy:
+            return False
+        if lane.is_parked:
+            return now < self._parked_until
+        return now < self._patient_until or now - lane.finished_at < MOVING_SECONDS
 
     def _wait_seconds(self, next_tick: float) -> float:
         until = next_tick

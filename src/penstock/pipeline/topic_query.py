@@ -30,12 +30,12 @@ from penstock.pipeline.running import Environment, Running
 from penstock.pipeline.session import slots
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
 from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
-from penstock.pipeline.worker import PREDECESSOR_SECONDS, Assignment, scope_of
+from penstock.pipeline.worker import DEAD_SECONDS, Assignment, scope_of
 
 logger = logging.getLogger("penstock.dispatcher")
 
 RUNNING_SECONDS = 60.0  # longest wait for the tasks of a new query; thousands of filters take a while
-LET_GO_SECONDS = 4.5  # longest wait for the closing words of old workers
+LET_GO_SECONDS = 10.5  # longest wait for the closing words of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
 
@@ -64,7 +64,7 @@ class TopicQuery:
         self._running: Running | None = None
         self._failures = 0
         self._not_before = 0.0
-        self._predecessor_until: float | None = environment.started_at + PREDECESSOR_SECONDS
+        self._predecessor_until: float | None = environment.started_at + DEAD_SECONDS
         self._count = itertools.count(1)
 
     @property
@@ -232,7 +232,7 @@ class TopicQuery:
         logger.error("the query of %s ended: %s", self._label, reason)
         self._end(running)
         self._running = None
-        self._predecessor_until = time.time() + PREDECESSOR_SECONDS
+        self._predecessor_until = time.time() + DEAD_SECONDS
         self._failed(reason)
 
     def _start_or_replace(self, free_slots: int, gear: Gear | None = None) -> None:
@@ -386,7 +386,7 @@ class TopicQuery:
         if has_taken_over:
             self._end(old)
             self._running = None
-            self._predecessor_until = time.time() + PREDECESSOR_SECONDS
+            self._predecessor_until = time.time() + DEAD_SECONDS
         else:
             self._running = old
         self._failed(reason, state="failed" if has_taken_over else "refused")

@@ -39,8 +39,10 @@ from penstock.pipeline.marks import Marks
 
 logger = logging.getLogger("penstock.worker")
 
-PREDECESSOR_SECONDS = 5.0  # longest wait for the closing word of the previous holder
-LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long
+LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long,
+LONGEST_LET_GO_SECONDS = 9.0  # and so long while answers come
+PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder,
+DEAD_SECONDS = 5.0  # and when it is likely that there will be none
 READ_SECONDS = 20.0
 KEYS_SECONDS = 5.0  # how often signing keys are read again
 MARKS = "marks"  # in the scratch folder
@@ -183,7 +185,7 @@ class Holding:
     def _notice_loss(self) -> None:
         if self._watch.holder(self._assignment.scope, self._partition) != self._generation:
             self._is_lost = True
-            self._deliveries.let_go(LET_GO_SECONDS)
+            self._deliveries.let_go(LET_GO_SECONDS, LONGEST_LET_GO_SECONDS)
 
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""

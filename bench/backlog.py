@@ -1,17 +1,20 @@
 """Scenarios of a backlog: events that are in Kafka already, and how fast a trigger that wants them all gets them.
 
 Nothing is sent meanwhile, so this is what the dispatcher alone can do. Each variant is a trigger of its own, applied
-when its turn comes, and counted from its first arrival to its last.
+when its turn comes, and counted from its first arrival to its last. The subscriber is the bare sink, or an ordinary
+service (``ordinary.py``), which costs more than all of Penstock.
 """
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from bench.children import Sink
 from bench.events import DATA, make_id, record_headers
 from bench.measure import Bench, wait_for_arrivals
-from bench.model import Drain
+from bench.model import BATCHES, ORDINARY, UNORDERED, Drain
 from bench.pacing import NANOSECONDS
 from bench.system import SystemFailed, broker, trigger
 from penstock.kafka.connection import KafkaConnection
@@ -20,19 +23,32 @@ ORDER = "kafka.eventing.knative.dev/delivery.order"
 BATCH = "penstock.dev/delivery.batch"
 START = {"penstock.dev/start": "earliest"}
 ONE_PARTITION = "one-partition"
-VARIANTS: tuple[tuple[str, Mapping[str, str]], ...] = (
-    ("unordered", {}),
-    ("batches of 100", {BATCH: "100"}),
-    ("batches of 100", {BATCH: "100"}),
-    ("unordered", {}),
-)
+DRAIN_SECONDS = 240.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A trigger that gets the whole backlog."""
+
+    variant: str
+    annotations: Mapping[str, str]
+    sink: Sink
 
 
 def backlog(bench: Bench) -> None:
     """In turns, as the speed of a shared machine changes."""
     run = _fill(bench, "backlog", broker("backlog"))
-    for number, (name, annotations) in enumerate(VARIANTS):
-        _drain(bench, "backlog", run, name, f"drain-{number}", annotations)
+    batched = {BATCH: "100"}
+    with Sink("ordinary") as service:
+        for turn in (
+            Turn(UNORDERED, {}, bench.sink),
+            Turn(BATCHES, batched, bench.sink),
+            Turn(BATCHES, batched, bench.sink),
+            Turn(UNORDERED, {}, bench.sink),
+            Turn(UNORDERED + ORDINARY, {}, service),
+            Turn(BATCHES + ORDINARY, batched, service),
+        ):
+            _drain(bench, "backlog", run, turn)
 
 
 def ordered(bench: Bench) -> None:
@@ -47,8 +63,8 @@ def ordered(bench: Bench) -> None:
     single["spec"] = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": ONE_PARTITION}}
     bench.system.apply(config, wait=False)  # it has no conditions to wait for
     run = _fill(bench, "single", single)
-    for number in range(2):
-        _drain(bench, "single", run, "ordered, one partition", f"ordered-{number}", {ORDER: "ordered"})
+    for _ in range(2):
+        _drain(bench, "single", run, Turn("ordered, one partition", {ORDER: "ordered"}, bench.sink))
 
 
 def _fill(bench: Bench, name: str, resource: dict[str, Any]) -> int:
@@ -73,24 +89,23 @@ def _fill(bench: Bench, name: str, resource: dict[str, Any]) -> int:
     return run
 
 
-def _drain(
-    bench: Bench, broker_name: str, run: int, variant: str, trigger_name: str, annotations: Mapping[str, str]
-) -> None:
-    with bench.step(f"{broker_name} to a trigger: {variant}"):
-        bench.sink.reset(run)
-        made = trigger(trigger_name, broker_name, bench.sink.url(0))
-        made["metadata"]["annotations"] = {**START, **annotations}
+def _drain(bench: Bench, broker_name: str, run: int, turn: Turn) -> None:
+    sink, name = turn.sink, f"{broker_name}-{len(bench.results.drains)}"
+    with bench.step(f"{broker_name} to a trigger: {turn.variant}"):
+        sink.reset(run)
+        made = trigger(name, broker_name, sink.url(0))
+        made["metadata"]["annotations"] = {**START, **turn.annotations}
         bench.system.apply(made)
         began, expected = time.monotonic(), bench.backlogs[run]
-        arrived = wait_for_arrivals(bench.sink, expected)
-        stats = bench.sink.stats()
-        bench.system.command("delete", "trigger", trigger_name)
+        arrived = wait_for_arrivals(sink, expected, DRAIN_SECONDS)
+        stats = sink.stats()
+        bench.system.command("delete", "trigger", name)
     if arrived < expected:
         raise SystemFailed(f"{arrived} of {expected} came in {time.monotonic() - began:.0f} s")
     seconds = (stats.last_arrival_ns - stats.first_arrival_ns) / NANOSECONDS
     bench.results.drains.append(
         Drain(
-            variant=variant,
+            variant=turn.variant,
             events=stats.distinct,
             duplicates=stats.duplicates,
             seconds=round(seconds, 2),

@@ -106,10 +106,10 @@ class Child:
 
 
 class Sink(Child):
-    """The subscriber process (``sink.py``)."""
+    """The subscriber process: the bare one (``sink.py``), or an ordinary one (``ordinary.py``)."""
 
-    def __init__(self) -> None:
-        super().__init__("sink")
+    def __init__(self, module: str = "sink") -> None:
+        super().__init__(module)
         self.port = self.hear(dict[str, int])["port"]
 
     def url(self, lane: int) -> str:

@@ -99,7 +99,7 @@ def _plan(arrangement: Arrangement, offer: Offer, run: int) -> LoadPlan:
     )
 
 
-def wait_for_arrivals(sink: Sink, expected: int) -> int:
+def wait_for_arrivals(sink: Sink, expected: int, most_seconds: float = DRAIN_SECONDS) -> int:
     """Until all are there, or nothing has come for a while, or it takes too long. Returns how many there are."""
     began = last_progress = time.monotonic()
     count = -1
@@ -108,7 +108,7 @@ def wait_for_arrivals(sink: Sink, expected: int) -> int:
         now = time.monotonic()
         if seen > count:
             count, last_progress = seen, now
-        if count >= expected or now - last_progress > SILENCE_SECONDS or now - began > DRAIN_SECONDS:
+        if count >= expected or now - last_progress > SILENCE_SECONDS or now - began > most_seconds:
             break
         time.sleep(0.1)
     return max(count, 0)

@@ -18,6 +18,8 @@ HOUR_BEFORE = "three and a fourth that is well"
 HOUR_MEANWHILE = "three and a fourth that is down"
 HOUR_AFTER = "three and a fourth that catches up"
 FULL = "full"
+UNORDERED, BATCHES = "unordered", "batches of 100"  # backlogs
+ORDINARY = ", to an ordinary service"
 
 
 def without(scenario: str) -> str:

@@ -21,7 +21,7 @@ class Profile:
     backlog_events: int = 250_000
     hanging_seconds: float = 60.0
     hour_events: int = 360_000
-    hour_seconds: float = 90.0
+    hour_seconds: float = 150.0
     idle_brokers: int = 100
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from bench.model import (
+    BATCHES,
     BESIDE_HANGING,
     CESQL_100,
     CONSUMER,
@@ -13,9 +14,11 @@ from bench.model import (
     HOUR_MEANWHILE,
     INGRESS,
     KAFKA,
+    ORDINARY,
     PENSTOCK,
     TEN_TERMS,
     UNDISTURBED,
+    UNORDERED,
     Idle,
     Ratio,
     Results,
@@ -52,7 +55,8 @@ def targets(results: Results) -> list[Target]:
         _at_least("100 CESQL filters, events/s over one trigger", 0.33, _share(results, CESQL_100)),
         _at_most("change among 1,000 triggers in force, s", 3, max(results.change_seconds, default=None)),
         _at_least("ordered, events/s of a partition", 2000, _rounded(results.drain_rate("ordered, one partition"))),
-        _at_least("batches of 100, deliveries/s over one by one", 5, _batched(results)),
+        _at_least("batches of 100, events/s over one by one, to an ordinary service", 5, _batched(results, ORDINARY)),
+        _at_least("batches of 100, events/s over one by one, to the bare sink", 5, _batched(results)),
         _at_most("one of ten hangs, p99 of the nine over theirs undisturbed", 2, _disturbed(results)),
         _at_most("down for an hour of traffic: lost or out of order", 0, _spoilt(results)),
         _at_most("while it is down, p99 of the others over theirs before", 2, _beside(results, HOUR_MEANWHILE)),
@@ -148,8 +152,8 @@ def _over_estimate(results: Results) -> float | None:
     return round(measured / estimated, 2) if measured and estimated else None
 
 
-def _batched(results: Results) -> float | None:
-    batched, single = results.drain_rate("batches of 100"), results.drain_rate("unordered")
+def _batched(results: Results, whom: str = "") -> float | None:
+    batched, single = results.drain_rate(BATCHES + whom), results.drain_rate(UNORDERED + whom)
     return round(batched / single, 2) if batched and single else None
 
 

@@ -109,3 +109,11 @@ def test_events_of_an_earlier_run_are_strays(sink: Sink) -> None:
 def test_nobody_listening_is_a_clear_failure() -> None:
     with pytest.raises(ChildFailed, match="ConnectionRefused"):
         run_load(LoadPlan("http://127.0.0.1:9/", run=1, seconds=1))
+
+
+def test_an_ordinary_service_sees_what_the_bare_sink_sees() -> None:
+    with Sink("ordinary") as service:
+        service.reset(3)
+        load = run_load(LoadPlan(service.url(0), 3, 5.0, 0.0, 200, 4))
+        stats = service.stats()
+    assert (load.acknowledged, stats.distinct, stats.duplicates, stats.strays) == (200, 200, 0, 0)

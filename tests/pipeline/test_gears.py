@@ -37,7 +37,7 @@ class Drive:
             if self.gear != seen[-1]:
                 seen.append(self.gear)
                 if self.gear != "cold":
-                    self.box.at_start(self.backlog, may_rest=False)
+                    self.box.started()
         return seen
 
 
@@ -71,6 +71,23 @@ def test_a_backlog_that_does_not_move_stays_live(drive: Drive) -> None:
     """Kept promise: a subscriber that hangs is not helped by large batches."""
     drive.backlog = 10 * BULK_ROWS
     assert drive.for_seconds(60) == ["live"]
+
+
+def test_where_a_query_starts_is_no_movement(drive: Drive) -> None:
+    """Kept promise: a query that begins at the millionth row and stands still there stays live."""
+    drive.backlog, drive.rows = 10 * BULK_ROWS, 1_000_000
+    drive.box.started()
+    assert drive.for_seconds(60) == ["live"]
+
+
+def test_a_slow_shift_is_not_taken_for_being_stuck(drive: Drive) -> None:
+    """Kept promise: what a shift itself takes does not count."""
+    drive.backlog = 10 * BULK_ROWS
+    while drive.gear != "bulk":
+        drive.for_seconds(1, rows_per_second=2_000)
+    drive.clock.now += 2 * STUCK_SECONDS
+    drive.box.started()
+    assert drive.for_seconds(STUCK_SECONDS - 1) == ["bulk"]
 
 
 def test_what_is_stuck_in_bulk_goes_live_and_stays_there_longer_each_time(drive: Drive) -> None:

@@ -37,7 +37,7 @@ class Gearbox:
         self._progress = -1  # rows, over all partitions
         self._moved_at = 0.0
         self._looked_at = 0.0
-        self._looked_progress = 0
+        self._looked_progress: int | None = None  # None: not looked yet
         self._bulk_from = 0.0  # not before this time
         self._stay_seconds = SHORTEST_STAY_SECONDS
 
@@ -50,8 +50,10 @@ class Gearbox:
         self._is_awake = True
 
     def started(self) -> None:
-        """A query runs."""
+        """A query runs: whether it moves is seen from now on."""
         self._is_awake = False
+        self._moved_at = self._looked_at = time.monotonic()
+        self._looked_progress = None
 
     def rest_soon(self) -> None:
         """Others need the room: as if it had been quiet for long."""
@@ -91,7 +93,8 @@ class Gearbox:
             return "live"
         if now - self._looked_at < LOOK_SECONDS:
             return "live"
-        is_moving = self._progress - self._looked_progress >= MOVING_ROWS
+        before = self._looked_progress
+        is_moving = before is not None and self._progress - before >= MOVING_ROWS
         self._looked_at, self._looked_progress = now, self._progress
         return "bulk" if is_moving and now >= self._bulk_from and backlog() >= BULK_ROWS else "live"
 

@@ -56,7 +56,6 @@ SMALL = {
     "spark.cleaner.periodicGC.interval": "60min",
 }
 
-COMPILERS, COMPILERS_NICE = ("C1 Compiler", "C2 Compiler"), 5
 LONGEST_SOCKET_DIR = 60  # bytes; the whole path of a socket has at most 107
 
 # A small heap without helper threads: the driver idles most of its life.
@@ -92,18 +91,7 @@ def start_session(
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    _give_way(session.sparkContext._gateway.proc.pid)
     return session
-
-
-def _give_way(java: int) -> None:
-    """The JVM's compilers to those who deliver: with every new query they have seconds of work, and nobody waits."""
-    for thread in Path(f"/proc/{java}/task").glob("*"):
-        try:
-            if (thread / "comm").read_text().startswith(COMPILERS):
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), COMPILERS_NICE)
-        except OSError:
-            pass  # it has ended, or this is no Linux
 
 
 def class_archive(java_home: Path) -> Path:

@@ -58,8 +58,14 @@ SMALL = {
 
 LONGEST_SOCKET_DIR = 60  # bytes; the whole path of a socket has at most 107
 
-# A small heap without helper threads: the driver idles most of its life.
-JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=128m", "-Djdk.lang.Process.launchMechanism=VFORK")
+# A small heap without helper threads: the driver idles most of its life. And the quick compiler only: with every new
+# query the thorough one worked for ten seconds, and threw away what it had compiled before, which all others felt.
+JAVA_OPTIONS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=128m",
+    "-Djdk.lang.Process.launchMechanism=VFORK",
+)
 
 
 def start_session(

@@ -29,7 +29,10 @@ class Answer:
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
+    after: threading.Event | None = None  # it is held back until then
 
+
+LOOK_SECONDS = 0.005  # how often to see whether an answer is held back no longer
 
 Decide = Callable[[Request], Answer]
 
@@ -115,6 +118,9 @@ class _Connection(HttpConnection):
 
     def _send(self, answer: Answer) -> None:
         if self.transport.is_closing():
+            return
+        if answer.after is not None and not answer.after.is_set():
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._send, answer)
             return
         lines = [f"HTTP/1.1 {answer.status} -", f"content-length: {len(answer.body)}"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]

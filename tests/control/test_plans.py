@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.contract.model import Gone, QueryReport, Route
+from penstock.contract.model import Delivery, Gone, QueryReport, Route
 from penstock.control import brokers, triggers
 from penstock.control.conditions import true
 from penstock.control.kinds import Resource, key_of
@@ -90,6 +90,34 @@ def test_a_trigger_of_a_ready_broker_is_a_subscription() -> None:
     assert (subscription.delivery.retry, subscription.delivery.backoff_delay_seconds) == (3, 1.0)
     assert subscription.order == "unordered"
     assert condition_of(plan, "DeadLetterSinkResolved") == ("True", "DeadLetterSinkNotConfigured")
+
+
+def test_every_delivery_setting_reaches_the_contract() -> None:
+    """Kept promise: what a trigger asks for is what its lanes do, to the last field; the rest are defaults."""
+    asked = {
+        "retry": 3,
+        "backoffPolicy": "linear",
+        "backoffDelay": "PT0.5S",
+        "timeout": "PT7S",
+        "retryAfterMax": "PT0S",
+        "format": "json",
+        "deadLetterSink": {"uri": "http://dead.example/"},
+    }
+    found = triggers.plan(stored(trigger(delivery=asked)), among(ready_broker())).subscription
+    assert found is not None
+    assert found.delivery == Delivery(
+        retry=3,
+        backoff_policy="linear",
+        backoff_delay_seconds=0.5,
+        timeout_seconds=7.0,
+        retry_after_max_seconds=0.0,
+        dead_letter_url="http://dead.example/",
+        format="json",
+    )
+    unasked = triggers.plan(stored(trigger()), among(ready_broker())).subscription
+    assert unasked is not None
+    assert unasked.delivery == Delivery(retry=0)
+    assert unasked.reply_topic == TOPIC.name
 
 
 def test_filters_replace_filter() -> None:
@@ -184,6 +212,9 @@ def test_where_a_trigger_starts() -> None:
     waited = triggers.decided_start_before_topic(new, None)
     assert waited is not None
     assert triggers.starts_at_earliest(noted(new, waited), of)  # it was there before the topic
+    late = stored(annotated(trigger(), **{"penstock.dev/start": "latest"}))
+    assert triggers.asked_start(late) is None
+    assert not triggers.starts_at_earliest(noted(late, waited), of)  # even though it was there before the topic
     moved = noted(new, triggers.Start("older-topic", {0: 9}))
     assert triggers.starts_at_earliest(moved, of)  # the topic was made anew
     assert triggers.decided_start_before_topic(new, of) is None  # the topic is only away for a moment

@@ -4,11 +4,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from email.utils import formatdate
 
 import pytest
 
-from penstock.delivery.client import Answer, Client, Post, is_link_local
+from penstock.delivery.client import Answer, Client, Post, is_link_local, status_of
 from tests.sink import Sink
 
 
@@ -21,6 +23,41 @@ def post_all(client: Client, url: str, count: int, answers: list[Answer]) -> Non
     while len(answers) < goal:
         assert time.monotonic() < deadline
         client.run_once(0.1)
+
+
+def answer_to(url: str, headers: Sequence[bytes] = (b"ce-id:1",), *, wants_reply: bool = False) -> Answer:
+    """What comes of a single POST."""
+    answers: list[Answer] = []
+    client = Client(lambda _, answer: answers.append(answer))
+    client.send(Post(url, [*headers], b"{}", 5.0, wants_reply), None)
+    while not answers:
+        client.run_once(1.0)
+    client.close()
+    return answers[0]
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[str]:
+    """The address of a server that gives exactly these bytes to every request, and closes the connection."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                received = b""
+                while b"\r\n\r\n{}" not in received and (chunk := connection.recv(65536)):
+                    received += chunk
+                connection.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+    finally:
+        server.close()
 
 
 def open_sockets() -> int:
@@ -51,30 +88,65 @@ def test_closing_leaves_no_socket_behind(sink: Callable[[], Sink]) -> None:
 
 def test_a_connection_closed_by_the_other_side_is_replaced() -> None:
     """Kept promise: a subscriber that closes every connection after its answer gets every event all the same."""
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            with connection:
-                received = b""
-                while b"\r\n\r\n{}" not in received:
-                    received += connection.recv(65536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-
-    threading.Thread(target=serve, daemon=True).start()
     answers: list[Answer] = []
     client = Client(lambda _, answer: answers.append(answer))
-    url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-    for _ in range(30):
-        post_all(client, url, 1, answers)
-        client.run_once(0.01)  # sees the closed connection, or does not: both must work
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as url:
+        for _ in range(30):
+            post_all(client, url, 1, answers)
+            client.run_once(0.01)  # sees the closed connection, or does not: both must work
     client.close()
-    server.close()
     assert [answer.status for answer in answers] == [200] * 30
+
+
+def test_an_answer_that_breaks_off_is_none() -> None:
+    """Kept promise: a 200 whose body does not come whole is a failed attempt, since its reply may be lost."""
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc") as url:
+        answer = answer_to(url)
+    assert answer.status == 0
+    assert answer.error
+
+
+def test_hints_before_the_answer_are_not_the_answer() -> None:
+    """Kept promise: the status that counts is the final one, and the reply behind it is kept whole."""
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
+    assert status_of(hints) == 103
+    assert status_of(hints + b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n") == 200
+    with saying(hints + b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000) as url:
+        answer = answer_to(url, wants_reply=True)
+    assert (answer.status, len(answer.body)) == (200, 5000)
+
+
+IN_A_WHILE = "a date"
+
+
+@pytest.mark.scenario(17)
+@pytest.mark.parametrize(
+    ("status", "asked", "seconds"),
+    [
+        (429, "7", 7),
+        (503, "7", 7),
+        (503, IN_A_WHILE, 100),
+        (503, "soon", 0),
+        (503, "", 0),
+        (500, "7", 0),
+        (404, "7", 0),
+    ],
+)
+def test_retry_after_is_read_and_forgotten(sink: Callable[[], Sink], status: int, asked: str, seconds: float) -> None:
+    """Kept promise: seconds or a date, with 429 and 503 only, and never what an earlier answer said."""
+    subscriber = sink()
+    value = formatdate(time.time() + 100, usegmt=True) if asked == IN_A_WHILE else asked
+    subscriber.answer("/asks", status=status, headers={"Retry-After": value})
+    subscriber.answer("/does-not", status=503)
+    answers: list[Answer] = []
+    client = Client(lambda _, answer: answers.append(answer))
+    for path in ("/asks", "/does-not"):  # one after the other: with the same handle
+        post_all(client, subscriber.url + path, 1, answers)
+    client.close()
+    first, second = answers
+    assert (first.status, second.status) == (status, 503)
+    assert first.retry_after_seconds == pytest.approx(seconds, abs=3.0 if asked == IN_A_WHILE else 0.0)
+    assert second.retry_after_seconds == 0.0
 
 
 def test_a_subscriber_that_dies_in_full_flow_is_found_again() -> None:
@@ -127,10 +199,5 @@ def test_link_local_addresses_are_known_in_every_spelling(address: str, expected
 def test_no_content_type_is_invented(sink: Callable[[], Sink]) -> None:
     """Kept promise: an event without a content type arrives without one."""
     subscriber = sink()
-    answers: list[Answer] = []
-    client = Client(lambda _, answer: answers.append(answer))
-    client.send(Post(subscriber.url, [b"ce-id:1", b"Content-Type:"], b"x", 5.0), None)
-    while not answers:
-        client.run_once(1.0)
-    client.close()
+    answer_to(subscriber.url, headers=[b"ce-id:1", b"Content-Type:"])
     assert "content-type" not in subscriber.requests[0].headers

@@ -1,16 +1,18 @@
 """Promises of the delivering loop, against real HTTP servers: order, windows, retries, dead letters, holding."""
 
 import base64
+import json
 import threading
 import time
 from functools import partial
 
 import pytest
 
-from penstock.contract.model import Delivery
+from penstock.contract.model import Delivery, decode_dead_letter
 from penstock.delivery import deliver
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.progress import Progress
+from penstock.delivery.row import Row
 from penstock.ports import free_port
 from tests.delivery.loop import MakeSink, Rows, ids, lane, row, running
 from tests.delivery.outbox import KeptOutbox
@@ -31,7 +33,7 @@ def test_every_lane_that_matches_gets_the_event_once(sink: MakeSink) -> None:
 
 
 def test_the_request_carries_event_and_namespace(sink: MakeSink) -> None:
-    """Kept promise: headers and data arrive as they are, with Knative's namespace header."""
+    """Kept promise: headers and data arrive as they are, with Knative's namespace header and its wish for replies."""
     subscriber = sink()
     with running(lane(subscriber.url + "/a")) as rows:
         rows.offer(row(7))
@@ -40,7 +42,38 @@ def test_the_request_carries_event_and_namespace(sink: MakeSink) -> None:
     assert request.headers["ce-id"] == "7"
     assert request.headers["content-type"] == "application/json"
     assert request.headers["kn-namespace"] == "shop"
+    assert request.headers["prefer"] == "reply"
     assert "expect" not in request.headers
+
+
+TRACED = [
+    b"ce-specversion:1.0",
+    b"ce-id:7",
+    b"ce-source:/shop",
+    b"ce-type:order",
+    b"content-type:application/json",
+    b"traceparent:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    b"tracestate:vendor=1",
+    b"ce-knativekafkaoffset:7",
+]
+
+
+@pytest.mark.parametrize(("format_", "is_wide"), [("json", False), ("binary", True)])
+def test_the_json_form_is_the_whole_event_with_its_trace(sink: MakeSink, format_: str, is_wide: bool) -> None:
+    """Kept promise: who asks for JSON, or gets an event too wide for headers, has all of it and its trace."""
+    subscriber = sink()
+    event = Row(7, (0,), TRACED, b'{"n":7}')
+    event.is_wide = is_wide
+    policy = Delivery(format=format_)  # type: ignore[arg-type]
+    with running(lane(subscriber.url + "/a", delivery=policy)) as rows:
+        rows.offer(event)
+    (request,) = subscriber.requests
+    assert request.headers["content-type"] == "application/cloudevents+json"
+    assert request.headers["traceparent"] == "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    assert request.headers["tracestate"] == "vendor=1"
+    assert "ce-id" not in request.headers
+    body = json.loads(request.body)
+    assert (body["id"], body["data"], body["knativekafkaoffset"]) == ("7", {"n": 7}, "7")
 
 
 def test_an_ordered_lane_keeps_order_through_retries(sink: MakeSink) -> None:
@@ -101,7 +134,7 @@ def test_retries_that_are_used_up_end_in_the_dead_letter_sink(sink: MakeSink) ->
     assert (target.counts.dead_lettered, target.counts.given_up) == (1, 0)
 
 
-@pytest.mark.parametrize("status", [400, 302, 410])
+@pytest.mark.parametrize("status", [400, 302])
 def test_a_refusal_is_not_retried(sink: MakeSink, status: int) -> None:
     """Kept promise: what will never be taken is given up at once, counted, redirects never followed."""
     subscriber = sink()
@@ -113,6 +146,26 @@ def test_a_refusal_is_not_retried(sink: MakeSink, status: int) -> None:
     assert [each.path for each in subscriber.requests] == ["/a", "/a"]
     assert target.counts.given_up == 2
     assert target.progress.position == 2
+
+
+@pytest.mark.parametrize("has_sink", [True, False])
+def test_a_batch_that_is_given_up_is_given_up_event_by_event(sink: MakeSink, has_sink: bool) -> None:
+    """Kept promise: of a refused batch every event goes to the sink, or into the record, by itself."""
+    subscriber, dead, outbox = sink(), sink(), KeptOutbox()
+    subscriber.answer("/a", status=400)
+    url = dead.url + "/d" if has_sink else None
+    target = lane(subscriber.url + "/a", delivery=Delivery(batch=3, batch_wait_seconds=60.0, dead_letter_url=url))
+    with running(target, outbox=outbox) as rows:
+        for offset in range(3):
+            rows.offer(row(offset))
+    (request,) = subscriber.requests
+    assert len(json.loads(request.body)) == 3
+    assert sorted(ids(dead.requests)) == ([0, 1, 2] if has_sink else [])
+    letters = [decode_dead_letter(record.value or b"") for _, record in outbox.stored]
+    outcome = "dead-lettered" if has_sink else "given up"
+    assert sorted((each.offset, each.outcome) for each in letters) == [(offset, outcome) for offset in range(3)]
+    assert (target.counts.dead_lettered, target.counts.given_up) == ((3, 0) if has_sink else (0, 3))
+    assert target.progress.position == 3
 
 
 def test_nobody_listening_counts_as_a_failed_attempt() -> None:
@@ -134,7 +187,8 @@ def test_a_hanging_subscriber_is_cut_off_by_the_timeout(sink: MakeSink) -> None:
     assert target.counts.delivered == 1
 
 
-def test_no_more_rows_are_taken_when_too_much_is_unfinished(sink: MakeSink) -> None:
+@pytest.mark.parametrize("limits", [Limits(unfinished_rows=10), Limits(unfinished_bytes=70)], ids=["rows", "bytes"])
+def test_no_more_rows_are_taken_when_too_much_is_unfinished(sink: MakeSink, limits: Limits) -> None:
     """Kept promise: memory is bounded; rows beyond the limit stay with Spark."""
     subscriber = sink()
     release = threading.Event()
@@ -143,11 +197,11 @@ def test_no_more_rows_are_taken_when_too_much_is_unfinished(sink: MakeSink) -> N
         subscriber.url + "/a",
         delivery=Delivery(retry=10_000, backoff_policy="linear", backoff_delay_seconds=0.01),
     )
-    with running(target, limits=Limits(window=4, unfinished_rows=10)) as rows:
+    with running(target, limits=limits) as rows:
         for offset in range(40):
             rows.offer(row(offset))
         subscriber.wait_for(100)
-        assert rows.taken <= 10
+        assert rows.taken <= 10  # each has 7 bytes
         release.set()
         subscriber.wait_for(140)
     assert rows.taken == 40

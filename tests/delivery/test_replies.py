@@ -22,6 +22,7 @@ MakeSink = Callable[[], Sink]
 
 REPLY = {"ce-specversion": "1.0", "ce-id": "r1", "ce-source": "/s", "ce-type": "re", "content-type": "text/plain"}
 STRUCTURED = b'{"specversion":"1.0","id":"r2","source":"/s","type":"re","data":{"a":1}}'
+LONG = bytes(range(256)) * 12
 LINES = [
     b"ce-specversion:1.0",
     b"ce-id:7",
@@ -59,17 +60,19 @@ def letters(outbox: KeptOutbox) -> list[DeadLetter]:
     ]
 
 
-def test_an_event_in_the_answer_is_stored(sink: MakeSink) -> None:
+@pytest.mark.parametrize("status", [200, 201, 203, 299])
+@pytest.mark.parametrize("body", [b"pong", b"x" * 5_000], ids=["short", "long"])
+def test_an_event_in_the_answer_is_stored(sink: MakeSink, status: int, body: bytes) -> None:
     """Kept promise: a reply goes to the broker's topic as it is, with one hop less and the trace of its cause."""
     outbox = KeptOutbox()
-    target = delivered(sink(), outbox, row(), Answer(200, b"pong", REPLY))
+    target = delivered(sink(), outbox, row(), Answer(status, body, REPLY))
     (reply,) = events(outbox)
     assert reply.attributes == {
         **{name.removeprefix("ce-"): value for name, value in REPLY.items() if name.startswith("ce-")},
         "datacontenttype": "text/plain",
         "knativebrokerttl": "3",
     }
-    assert reply.data == b"pong"
+    assert reply.data == body
     assert ("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01") in outbox.stored[0][1].headers
     assert (target.counts.delivered, target.counts.replies) == (1, 1)
 
@@ -229,6 +232,21 @@ def test_without_an_answer_the_dead_letter_says_what_went_wrong(sink: MakeSink) 
     (request,) = dead.requests
     assert "ce-knativeerrorcode" not in request.headers
     assert b"connect" in base64.b64decode(request.headers["ce-knativeerrordata"]).lower()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer(500, LONG), Answer(200, LONG, {"ce-specversion": "1.0", "ce-id": "r1"})],
+    ids=["a failure", "a reply that is no event"],
+)
+def test_of_a_long_answer_the_dead_letter_has_the_beginning(sink: MakeSink, answer: Answer) -> None:
+    """Kept promise: knativeerrordata is base64 of the first 1,024 bytes of the answer: no more, and no fewer."""
+    dead = sink()
+    policy = Delivery(dead_letter_url=dead.url + "/d")
+    delivered(sink(), KeptOutbox(), row(), answer, delivery=policy)
+    (request,) = dead.requests
+    assert request.headers["ce-knativeerrordata"] == base64.b64encode(LONG[:1024]).decode()
+    assert request.headers["ce-knativeerrorcode"] == str(answer.status)
 
 
 @pytest.mark.scenario(33)

@@ -21,6 +21,14 @@ def test_what_a_status_means(status: int, outcome: Outcome) -> None:
     assert outcome_of(status) is outcome
 
 
+def test_every_status_has_its_meaning() -> None:
+    """Kept promise: all of 2xx is taken, all of 5xx and four more are tried again, and nothing else is."""
+    statuses = range(100, 600)
+    assert [each for each in statuses if outcome_of(each) is Outcome.DELIVERED] == [*range(200, 300)]
+    again = [each for each in statuses if outcome_of(each) is Outcome.TRY_AGAIN]
+    assert again == [404, 408, 409, 429, *range(500, 600)]
+
+
 @given(retry=st.integers(0, 20), failures=st.integers(1, 30), delay=st.floats(0.001, 100))
 def test_retries_end_after_the_number_asked_for(retry: int, failures: int, delay: float) -> None:
     """Kept promise: exactly ``retry`` further attempts, none of which waits beyond the cap."""
@@ -37,6 +45,20 @@ def test_backoff_policies(policy: str, expected: list[float]) -> None:
         wait = wait_seconds(delivery, failures)
         assert wait is not None
         assert base <= wait <= base * (1 + JITTER)
+
+
+@pytest.mark.parametrize(("dice", "expected"), [(0.0, 10.0), (0.5, 10.5), (1.0, 11.0)])
+@pytest.mark.parametrize("policy", ["linear", "exponential"])
+def test_jitter_is_up_to_a_tenth_more(policy: str, dice: float, expected: float) -> None:
+    """Kept promise: lanes that failed together come back apart, and none of them too early."""
+    delivery = Delivery(retry=9, backoff_policy=policy, backoff_delay_seconds=10.0)  # type: ignore[arg-type]
+    assert wait_seconds(delivery, 1, dice=dice) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("failures", [41, 1_100, 2**31 - 1])
+def test_no_number_of_failures_is_too_large_to_wait_for(failures: int) -> None:
+    """Kept promise: who retries for ever waits the longest wait each time, however large the exponent would be."""
+    assert wait_seconds(Delivery(retry=2**31 - 1), failures) == LONGEST_WAIT_SECONDS
 
 
 def test_retry_after_can_be_switched_off() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.contract.model import CONTRACT_TOPIC, Agreement, encode
+from penstock.control.kinds import condition
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import put
@@ -13,12 +14,13 @@ from tests.waiting import until
 
 
 class Killed:
-    """A ledger whose first write is the last thing that a controller does."""
+    """A ledger that cannot be written: whatever a controller does behind that is never done."""
 
-    def __init__(self, _connection: KafkaConnection) -> None:
-        pass
+    def __init__(self) -> None:
+        self.writes = 0  # that were tried
 
     def write(self, *_arguments: Any) -> None:
+        self.writes += 1
         raise Unavailable("killed")
 
     def forget(self, *_arguments: Any) -> None:
@@ -29,13 +31,19 @@ class Killed:
 
 
 def test_a_start_that_was_decided_outlives_a_kill(run: Callable[..., Running], kafka: KafkaConnection) -> None:
-    first = run(ledger_at=Killed)
+    """Kept promise: a start is decided once, and nobody is served or called Ready before the ledger has it."""
+    killed = Killed()
+    first = run(ledger_at=lambda _: killed)
     first.apply(broker())
     first.ready("Broker", "orders")
     produce(kafka, TOPIC, 2)
     uid = first.apply(trigger())["metadata"]["uid"]
     until(lambda: "penstock.dev/start-positions" in str(first.get("Trigger", "audit")))
+    until(lambda: killed.writes >= 2, "it was tried again")  # and all that comes behind it had its chance
     assert first.agreement("Trigger/default/audit") is None  # never in the contract before the ledger has its start
+    unserved = first.get("Trigger", "audit")
+    assert unserved is not None
+    assert condition(unserved, "Ready")["status"] != "True"
     first.stop()
     produce(kafka, TOPIC, 8)
     second = run()

@@ -87,6 +87,12 @@ class World:
             producer.poll(0)
         assert producer.flush(30) == 0
 
+    def position(self, subscription: Subscription) -> int:
+        """Of its lane in partition 0, as the ledger has it."""
+        topic_id = topics.describe(self.kafka.admin(), [subscription.topic])[subscription.topic].topic_id
+        entry = ledger.read_ledger(self.kafka).entry(ledger.LaneKey(subscription.uid, topic_id, 0))
+        return entry.record.position if entry is not None else -1
+
     def report(self, topic: str) -> QueryReport | None:
         table = Table(self.kafka, REPORT_TOPIC).start()
         try:
@@ -193,6 +199,32 @@ def test_an_event_that_ends_its_worker_is_set_aside(world: World, sink: MakeSink
     (letter,) = [each for each in world.dead_letters() if each.uid == subscription.uid]
     assert (letter.offset, letter.outcome) == (1, "given up")
     assert "twice" in letter.reason
+
+
+RUBBISH: list[tuple[bytes | None, list[tuple[str, bytes | None]]]] = [
+    (None, []),
+    (b"just text", []),
+    (b'{"specversion": "1.0", "id"', [("content-type", b"application/cloudevents+json")]),
+    (b"{}", [("ce_id", b"1"), ("ce_id", b"2")]),
+    (b"{}", [("ce_id", b"1"), ("x-large", b"x" * 800_000)]),
+]
+
+
+@pytest.mark.scenario(22)
+def test_rubbish_in_a_running_stream_is_passed_by(world: World, sink: MakeSink) -> None:
+    """Kept promise: what is no event stops nothing, not even in an ordered lane, and the position passes it."""
+    subscriber = sink()
+    subscription = world.subscribe(subscriber.url + "/rubbish", partitions=1, order="ordered")
+    world.send(subscription.topic, ["before"], partition=0)
+    subscriber.wait_for(1, "/rubbish", ONE_MINUTE)
+    producer = world.kafka.producer()
+    for value, headers in RUBBISH:
+        producer.produce(subscription.topic, value, headers=headers, partition=0)
+    assert producer.flush(30) == 0
+    world.send(subscription.topic, ["after"], partition=0)
+    subscriber.wait_for(2, "/rubbish", ONE_MINUTE)
+    until(lambda: world.position(subscription) == len(RUBBISH) + 2, "the ledger is at the end")
+    assert ids(subscriber.at("/rubbish")) == ["before", "after"]
 
 
 @pytest.mark.scenario(25)

@@ -113,13 +113,32 @@ def test_a_structured_record_is_delivered_in_binary_form(spark: SparkSession) ->
 
 
 def test_trace_context_is_passed_on_and_other_headers_are_not(spark: SparkSession) -> None:
-    """Kept promise: W3C trace context reaches the subscriber; a record's private headers do not."""
+    """Kept promise: W3C trace context reaches the subscriber in every mode; a record's private headers do not."""
+    more = [("traceparent", b"00-abc-def-01"), ("tracestate", b"vendor=1"), ("authorization", b"secret")]
+    records = []
+    for mode in ("binary", "structured"):
+        value, headers = record(event(), mode)
+        records.append((value, [*(headers or ()), *more]))
+    rows = hand_over(spark, records, [EVERYTHING])
+    assert [kind for kind, _ in rows] == ["b", "s"]
+    for _, row in rows:
+        assert row.headers.count(b"traceparent:00-abc-def-01") == 1
+        assert row.headers.count(b"tracestate:vendor=1") == 1
+        assert not any(b"secret" in line for line in row.headers)
+
+
+def test_only_attributes_that_servers_would_refuse_make_an_event_wide(spark: SparkSession) -> None:
+    """Kept promise: header lines of more than 7 kB travel as JSON, all others as headers."""
+    rows = hand_over(spark, [record(event(note="x" * size)) for size in (8_000, 6_000, 10)], [EVERYTHING])
+    assert [(row.matched, row.is_wide) for _, row in rows] == [((0,), True), ((0,), False), ((0,), False)]
+
+
+def test_of_a_doubled_header_the_last_counts(spark: SparkSession) -> None:
+    """Kept promise: an event whose id stands there twice is delivered, with one id."""
     value, headers = record(event())
-    assert headers is not None
-    more = [*headers, ("traceparent", b"00-abc-def-01"), ("authorization", b"secret")]
-    ((_, row),) = hand_over(spark, [(value, more)], [EVERYTHING])
-    assert b"traceparent:00-abc-def-01" in row.headers
-    assert not any(b"secret" in line for line in row.headers)
+    ((kind, row),) = hand_over(spark, [(value, [*(headers or ()), ("ce_id", b"2")])], [EVERYTHING])
+    assert (kind, row.matched) == ("b", (0,))
+    assert [line for line in row.headers if line.startswith(b"ce-id")] == [b"ce-id:2"]
 
 
 def test_private_headers_cost_nothing_whatever_they_hold(spark: SparkSession) -> None:

@@ -2,10 +2,13 @@
 
 A producer is made with the first record, since most workers never need one. It does not give up while Kafka is away:
 what waits here is bounded by what may be in flight.
+
+Records travel in batches, and Kafka refuses one that is too large for its topic as a whole. So what it refuses goes
+once more by itself, and only what is too large then has failed.
 """
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -15,6 +18,9 @@ from penstock.kafka.connection import KafkaConnection, Producer
 Stored = Callable[[str | None], None]
 FLUSH_SECONDS = 2.0
 LARGEST_BYTES = 4 * 1024 * 1024  # the largest event, in base64 and with its reason
+TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+
+Report = Callable[[KafkaError | None, object], None]
 
 
 class KafkaOutbox:
@@ -24,25 +30,20 @@ class KafkaOutbox:
         self.waiting = 0
         self._connection = connection
         self._producer: Producer | None = None
+        self._one_by_one: Producer | None = None  # made when Kafka has refused a batch
         self._answered: list[tuple[Stored, str | None]] = []
 
     def send(self, topic: str, records: Sequence[Record], stored: Stored) -> None:
         if self._producer is None:
-            # One that a fatal error does not end: what comes twice does no harm here.
-            self._producer = self._connection.lasting_producer(
-                **{"message.timeout.ms": 0, "allow.auto.create.topics": False, "message.max.bytes": LARGEST_BYTES}
-            )
+            self._producer = self._connect()
         self.waiting += 1
-        ticket = _Ticket(len(records), functools.partial(self._settled, stored))
-        for key, value, headers in records:
-            try:
-                self._producer.produce(topic, value, key, headers=headers, on_delivery=ticket.report)
-            except (BufferError, KafkaException) as error:
-                ticket.report(KafkaError(KafkaError._FAIL, str(error)), None)
+        ticket = _Ticket(len(records), partial(self._settled, stored))
+        for record in records:
+            _produce(self._producer, topic, record, partial(self._reported, topic, record, ticket))
 
     def settle(self) -> None:
-        if self._producer is not None:
-            self._producer.poll(0)
+        for producer in self._producers():
+            producer.poll(0)
         answered, self._answered = self._answered, []
         for stored, error in answered:
             self.waiting -= 1
@@ -50,9 +51,27 @@ class KafkaOutbox:
 
     def close(self) -> None:
         """What is not answered by now stays unanswered: it is sent again by whoever delivers next."""
-        if self._producer is not None:
-            self._producer.purge()
-            self._producer.flush(FLUSH_SECONDS)
+        for producer in self._producers():
+            producer.purge()
+            producer.flush(FLUSH_SECONDS)
+
+    def _connect(self, **overrides: int) -> Producer:
+        """One that a fatal error does not end: what comes twice does no harm here."""
+        settings = {"message.timeout.ms": 0, "allow.auto.create.topics": False, "message.max.bytes": LARGEST_BYTES}
+        return self._connection.lasting_producer(**settings, **overrides)
+
+    def _producers(self) -> list[Producer]:
+        return [each for each in (self._producer, self._one_by_one) if each is not None]
+
+    def _reported(
+        self, topic: str, record: Record, ticket: "_Ticket", error: KafkaError | None, message: object
+    ) -> None:
+        if error is None or error.code() not in TOO_LARGE:
+            ticket.report(error, message)
+            return
+        if self._one_by_one is None:
+            self._one_by_one = self._connect(**{"batch.num.messages": 1})
+        _produce(self._one_by_one, topic, record, ticket.report)
 
     def _settled(self, stored: Stored, error: str | None) -> None:
         self._answered.append((stored, error))
@@ -72,3 +91,10 @@ class _Ticket:
             self._error = error.str()
         if not self._waiting:
             self._done(self._error)
+
+
+def _produce(producer: Producer, topic: str, record: Record, report: Report) -> None:
+    try:
+        producer.produce(topic, record.value, record.key, headers=record.headers, on_delivery=report)
+    except (BufferError, KafkaException) as error:
+        report(KafkaError(KafkaError._FAIL, str(error)), None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from penstock.pipeline.marks import STATE
 from tests.conftest import System
 from tests.harness import subscriber as moods
 from tests.harness.subscriber import HostileSubscriber, Mood
@@ -50,11 +51,12 @@ def kill(part: str) -> Callable[[World], None]:
 
 
 def kill_worker(world: World) -> None:
-    os.kill(world.chance.choice(workers(world.system)), signal.SIGKILL)
+    _signal_if_there(world.chance.choice(workers(world.system)), signal.SIGKILL)
 
 
 def kill_daemon(world: World) -> None:
-    os.kill(daemon(world.system), signal.SIGKILL)
+    for each in daemons(world.system):
+        _signal_if_there(each, signal.SIGKILL)
 
 
 def stop_worker(world: World) -> None:
@@ -139,18 +141,21 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def daemon(system: System) -> int:
-    """The process from which Spark's Python workers are forked."""
-    return until(lambda: next(iter(_daemons(system)), None), "the worker daemon")
+def daemons(system: System) -> list[int]:
+    """The process from which Spark's Python workers are forked; none, while its orphans serve and need no other."""
+    javas = [each for each in children(system.pid("dispatcher")) if _name(each) == "java"]
+    return [each for java in javas for each in children(java) if _name(each).startswith("python")]
 
 
 def workers(system: System) -> list[int]:
-    return until(lambda: [each for pid in _daemons(system) for each in children(pid)], "a worker")
+    """Those that serve a partition, by the marks that they leave; whoever forked them may be gone."""
+    marks = system.data_dir / "scratch" / "marks"
 
+    def alive() -> list[int]:
+        pids = {STATE.unpack(each.read_bytes())[3] for each in marks.glob("*") if each.stat().st_size == STATE.size}
+        return sorted(pid for pid in pids if pid and Path(f"/proc/{pid}").exists())
 
-def _daemons(system: System) -> list[int]:
-    javas = [each for each in children(system.pid("dispatcher")) if _name(each) == "java"]
-    return [each for java in javas for each in children(java) if _name(each).startswith("python")]
+    return until(alive, "a worker")
 
 
 def _name(pid: int) -> str:

@@ -11,7 +11,9 @@ from email.utils import formatdate
 import pytest
 
 from penstock.delivery.client import Answer, Client, Post, is_link_local, status_of
+from tests.sink import Answer as Held
 from tests.sink import Sink
+from tests.waiting import until
 
 
 def post_all(client: Client, url: str, count: int, answers: list[Answer]) -> None:
@@ -201,3 +203,25 @@ def test_no_content_type_is_invented(sink: Callable[[], Sink]) -> None:
     subscriber = sink()
     answer_to(subscriber.url, headers=[b"ce-id:1", b"Content-Type:"])
     assert "content-type" not in subscriber.requests[0].headers
+
+
+def test_an_answer_that_came_while_the_process_stood_still_counts(sink: Callable[[], Sink]) -> None:
+    """Kept promise: who was stopped or starved for longer than the timeout sends nothing again that is answered."""
+    subscriber = sink()
+    answers: list[Answer] = []
+    client = Client(lambda _, answer: answers.append(answer))
+    post_all(client, subscriber.url + "/a", 5, answers)  # the connections are there
+    held = threading.Event()
+    subscriber.answer("/hangs", with_=lambda _: Held(after=held))
+    client.send(Post(subscriber.url + "/hangs", [b"ce-id:1"], b"{}", 0.3), None)
+    for _ in range(4):
+        client.send(Post(subscriber.url + "/a", [b"ce-id:1"], b"{}", 0.3), None)
+    began = time.monotonic()
+    until(lambda: client.run_once(0.0) or subscriber.count("/hangs") == 1, "all are on their way")
+    until(lambda: time.monotonic() > began + 0.5, "longer than the timeout")
+    until(lambda: client.run_once(0.01) or len(answers) == 10, "all are finished")
+    held.set()
+    assert [each.status for each in answers[5:]] == [200] * 4 + [0]
+    assert answers[-1].error == "timed out after 0.3 s"
+    assert subscriber.count("/a") == 9
+    client.close()

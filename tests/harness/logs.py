@@ -84,3 +84,4 @@ class Logs:
     buried: list[Buried] = field(default_factory=list)
     wanted: list[Wanted] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    subscriber_delay: float = 0.0  # how long the subscriber itself stood still at worst

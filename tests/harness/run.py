@@ -162,6 +162,7 @@ class Harness:
     def _gather(self) -> None:
         names = set(self._names())
         self.logs.seen = [each for each in self.subscriber.log if each.subscription in names]
+        self.logs.subscriber_delay = self.subscriber.worst_delay
         for partition in self.logs.ends:
             for offset, _, value, headers in self._read(TOPIC, partition):
                 identity = next(value for key, value in headers if key == "ce_id").decode()
@@ -205,6 +206,7 @@ def report(findings: Findings, logs: Logs, seed: int) -> str:
         f"ledger {len(findings.ledger)}, twice without a cause {len(findings.repeated)}, "
         f"twice after a fault {findings.repeated_by_faults}",
         f"delay p50 {_at(delays, 0.5):.3f} s, p99 {_at(delays, 0.99):.1f} s; longest silence: {silence}",
+        f"the subscriber itself stood still for {logs.subscriber_delay:.2f} s at worst",
     ]
     return "\n".join([*lines, *findings.all[:20]])
 

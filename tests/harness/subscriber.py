@@ -13,6 +13,7 @@ from collections.abc import Callable
 from tests.harness.logs import Seen
 from tests.serving import HttpConnection, Serving
 
+PULSE_SECONDS = 0.05
 Reaction = tuple[int, dict[str, str], float]  # status (0: never; -1: cut the connection), headers, delay
 Mood = Callable[[random.Random], Reaction]
 
@@ -58,12 +59,19 @@ class HostileSubscriber(Serving):
         self.moods: dict[str, Mood] = {}
         self.chance = random.Random(seed)
         self.dead_letters: list[str] = []  # what came to /sink
+        self.worst_delay = 0.0  # of itself: what it answers later than a timeout comes again, and rightly so
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.port}/{name}"
 
     async def listen(self) -> asyncio.Server:
+        self._pulse(self._loop.time())
         return await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=1024)
+
+    def _pulse(self, due: float) -> None:
+        now = self._loop.time()
+        self.worst_delay = max(self.worst_delay, now - due)
+        self._loop.call_at(now + PULSE_SECONDS, self._pulse, now + PULSE_SECONDS)
 
 
 class _Connection(HttpConnection):

@@ -3,6 +3,9 @@
 ``send`` begins a POST, ``run_once`` waits for sockets or for the next timer and finishes what has been
 answered by calling back. Answers are capped, never decompressed, redirects never followed, and link-local
 addresses (cloud metadata services) never connected to. Made after the fork, owned by one thread.
+
+Timeouts are ours, and looked at after the sockets. libcurl looks at its own first: a process that was stopped or had
+no processor for longer than the timeout would throw away answers that have come meanwhile, and send all of it again.
 """
 
 import contextlib
@@ -11,6 +14,7 @@ import ipaddress
 import select
 import socket
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -69,6 +73,8 @@ class Client:
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, IDLE_CONNECTIONS)
         self._budget = _Budget(REPLIES_BYTES)
+        # By timeout: what is in flight with it, and until when; the oldest first.
+        self._due: dict[float, OrderedDict[_Handle, float]] = {}
         self.in_flight = 0
 
     def send(self, post: Post, tag: Any) -> None:
@@ -83,6 +89,8 @@ class Client:
             self._unsendable.append((tag, Answer(0, b"", f"cannot be sent: {error}", 0.0)))
             return
         self._multi.add_handle(handle.curl)
+        due = self._due.setdefault(post.timeout_seconds, OrderedDict())
+        due[handle] = time.monotonic() + post.timeout_seconds
 
     def watch(self, fd: int | None) -> None:
         """Lets ``run_once`` end when this descriptor is readable as well; None for no descriptor."""
@@ -97,8 +105,9 @@ class Client:
     def run_once(self, longest_wait_seconds: float) -> bool:
         """Waits for sockets and timers and finishes what is answered; whether the watched descriptor is readable."""
         wait = 0.0 if self._unsendable else longest_wait_seconds
-        if self._deadline is not None:
-            wait = min(wait, max(0.0, self._deadline - time.monotonic()))
+        for at in (self._deadline, self._next_due()):
+            if at is not None:
+                wait = min(wait, max(0.0, at - time.monotonic()))
         is_readable = False
         for fd, event in self._epoll.poll(wait):
             if fd == self._foreign:
@@ -115,6 +124,8 @@ class Client:
             self._deadline = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         self._finish_answered()
+        for handle in self._overdue():
+            self._finish(handle.curl, f"timed out after {handle.timeout_seconds:g} s")
         unsendable, self._unsendable = self._unsendable, []
         for tag, answer in unsendable:
             self.in_flight -= 1
@@ -128,6 +139,7 @@ class Client:
             if handle.tag is None or not is_meant(handle.tag):
                 continue
             dropped.append(handle.tag)
+            del self._due[handle.timeout_seconds][handle]
             self.in_flight -= 1
             del self._by_curl[handle.curl]
             with contextlib.suppress(pycurl.error):
@@ -159,11 +171,25 @@ class Client:
     def _finish(self, curl: pycurl.Curl, error: str) -> None:
         handle = self._by_curl[curl]
         self._multi.remove_handle(curl)
+        del self._due[handle.timeout_seconds][handle]
         self.in_flight -= 1
         answer = handle.answer(error)
         tag, handle.tag = handle.tag, None
         self._idle.append(handle)
         self._done(tag, answer)
+
+    def _next_due(self) -> float | None:
+        """When the first of what is in flight has had its time."""
+        return min((next(iter(due.values())) for due in self._due.values() if due), default=None)
+
+    def _overdue(self) -> "list[_Handle]":
+        now, found = time.monotonic(), []
+        for due in self._due.values():
+            for handle, at in due.items():
+                if at > now:
+                    break
+                found.append(handle)
+        return found
 
     def _new_handle(self) -> "_Handle":
         handle = _Handle(self._open_socket, self._note_new_socket, self._budget)
@@ -245,6 +271,7 @@ class _Handle:
         self, open_socket: Callable[[int, Any], Any], note_new_socket: Callable[[int, int], int], budget: _Budget
     ) -> None:
         self.tag: Any = None
+        self.timeout_seconds = 0.0
         self._head = io.BytesIO()
         self._body = bytearray()  # the beginning of the answer, or all of it
         self._answer_bytes = 0
@@ -253,7 +280,6 @@ class _Handle:
         self._budget = budget
         self._is_cut_off = False
         self._url = ""
-        self._timeout_ms = 0
         curl = self.curl = pycurl.Curl()
         curl.setopt(pycurl.POST, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
@@ -272,15 +298,12 @@ class _Handle:
 
     def prepare(self, post: Post, tag: Any) -> None:
         self.tag = tag
+        self.timeout_seconds = post.timeout_seconds
         self._wants_reply = post.wants_reply
         curl = self.curl
         if post.url != self._url:
             curl.setopt(pycurl.URL, post.url)
             self._url = post.url
-        timeout_ms = max(1, int(post.timeout_seconds * 1000))  # 0 would be no timeout at all
-        if timeout_ms != self._timeout_ms:
-            curl.setopt(pycurl.TIMEOUT_MS, timeout_ms)
-            self._timeout_ms = timeout_ms
         curl.setopt(pycurl.HTTPHEADER, post.headers)
         curl.setopt(pycurl.POSTFIELDS, post.body)
 

@@ -29,7 +29,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of a record.
 
     Its key is ``topic id/partition``, with ``/closed`` behind it for a closing word; ``topic id/query`` only
-    yields numbers; ``topic id/up/task`` says that a task of a query is ready for its first row.
+    yields numbers; ``topic id/up/task`` says that a task of a query stands by for its first row.
     """
 
     query: int = 0  # the number of the query that claims

@@ -262,13 +262,11 @@ class LedgerPart(NamedTuple):
         return zlib.compress(_encoder.encode((self.offset, records)), 1)
 
 
-def unpacked(packed: bytes, partition: int) -> LedgerPart:
-    """The lanes of one partition."""
+def unpacked(packed: bytes) -> LedgerPart:
     offset, records = _part_decoder.decode(zlib.decompress(packed))
     known = Ledger()
-    for uid, topic_id, at, generation, record in records:
-        if at == partition:
-            known.put(LaneKey(uid, topic_id, at), generation, record)
+    for uid, topic_id, partition, generation, record in records:
+        known.put(LaneKey(uid, topic_id, partition), generation, record)
     return LedgerPart(known, offset)
 
 

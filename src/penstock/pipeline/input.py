@@ -9,6 +9,7 @@ variable of PySpark's worker (pinned version; a test runs the real thing), found
 import io
 import logging
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -66,8 +67,12 @@ class SparkRows:
                 break
         return rows
 
-    def read_first(self) -> list[Row]:
-        """Waits for the first rows; none when the input ends without any."""
+    def read_first(self, patience_seconds: float, on_quiet: Callable[[], None]) -> list[Row]:
+        """Waits for the first rows; none when the input ends without any. ``on_quiet``: it takes longer than this."""
+        arriving = select.poll()
+        arriving.register(self._file, select.POLLIN)
+        if not self._has_more() and not arriving.poll(patience_seconds * 1000):
+            on_quiet()
         rows: list[Row] = []
         while not rows and not self.is_over:
             rows = self.read()

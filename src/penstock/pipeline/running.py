@@ -44,3 +44,12 @@ class Running:
     since: float
     behind: frozenset[Lane] = frozenset()  # lanes that its start has left to other queries
     plan: QueryPlan | None = None  # in cold gear: what is started when something comes
+
+
+def failure_of(query: StreamingQuery) -> str:
+    error = query.exception()
+    return first_line(error) if error else "stopped from outside"
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-from pyspark.sql.streaming import StreamingQuery
 
 from penstock.contract.model import QueryReport, Subscription
 from penstock.delivery.deliver import Limits
@@ -26,7 +25,7 @@ from penstock.errors import Misconfigured, PenstockError
 from penstock.kafka import claims, topics
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.gears import Gear, Gearbox
-from penstock.pipeline.running import Environment, Running
+from penstock.pipeline.running import Environment, Running, failure_of, first_line
 from penstock.pipeline.session import slots
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
 from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
@@ -35,6 +34,7 @@ from penstock.pipeline.worker import DEAD_SECONDS, Assignment, scope_of
 logger = logging.getLogger("penstock.dispatcher")
 
 RUNNING_SECONDS = 60.0  # longest wait for the tasks of a new query; thousands of filters take a while
+TAKING_SECONDS = 0.7  # for tasks that stand by, until their first row
 LET_GO_SECONDS = 10.5  # longest wait for the closing words of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
@@ -355,16 +355,29 @@ class TopicQuery:
         return claims.next_query_number(self._environment.producer, running.assignment.topic_id)
 
     def _await_tasks(self, new: Running) -> None:
-        """Until all tasks of the new query are ready, or it has failed: the old one serves, and nobody waits."""
-        if new.gear != "live":
+        """Until all tasks of the new query stand by, or it has failed: the old one serves, and nobody waits.
+
+        Those that rows come to take over by themselves, one by one. A moment is left for that.
+        """
+        if new.gear != "live" or new.query is None:
             return  # its tasks come and go
         scope, query = new.assignment.scope, new.assignment.query
         watch = claims.Watch(self._environment.connection)
         deadline = time.monotonic() + RUNNING_SECONDS
         try:
-            while not watch.is_up(scope, len(new.partitions), query):
-                if time.monotonic() > deadline or new.query is None or not new.query.isActive:
-                    return
+            while (
+                time.monotonic() < deadline
+                and new.query.isActive
+                and not watch.is_up(scope, len(new.partitions), query)
+            ):
+                watch.poll(0.05)
+            deadline = min(deadline, time.monotonic() + TAKING_SECONDS)
+            first_of_new = query << claims.QUERY_SHIFT
+            while (
+                time.monotonic() < deadline
+                and new.query.isActive
+                and any(watch.holder(scope, each) < first_of_new for each in new.partitions)
+            ):
                 watch.poll(0.05)
         finally:
             watch.close()
@@ -432,12 +445,3 @@ class TopicQuery:
 
 def replace_report(report: QueryReport, state: str, reason: str) -> QueryReport:
     return msgspec.structs.replace(report, state=state, reason=reason, since=time.time())
-
-
-def failure_of(query: StreamingQuery) -> str:
-    error = query.exception()
-    return first_line(error) if error else "stopped from outside"
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -27,7 +27,7 @@ from penstock.delivery.row import Row
 from penstock.delivery.sign import read_keys
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims, ledger
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, Producer
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
@@ -44,6 +44,7 @@ LONGEST_LET_GO_SECONDS = 9.0  # and so long while answers come
 PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder,
 DEAD_SECONDS = 5.0  # and when it is likely that there will be none
 READ_SECONDS = 20.0
+STANDBY_SECONDS = 5.0  # without a row
 KEYS_SECONDS = 5.0  # how often signing keys are read again
 MARKS = "marks"  # in the scratch folder
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
@@ -87,13 +88,14 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     """The function that Spark calls: delivers every row and yields nothing."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if assignment.replaces:
-        _say_up(assignment)
     filter_errors = FilterErrors(assignment.subscriptions())
     source = SparkRows(batches, assignment.topic, filter_errors, partial(_make_marks, assignment))
-    first = source.read_first()
+    standby = Standby(assignment)
+    if assignment.replaces:
+        standby.get_ready()
+    first = source.read_first(STANDBY_SECONDS, standby.rest)
     if first:
-        Holding(assignment, source, filter_errors).serve(first)
+        Holding(assignment, source, filter_errors, standby).serve(first)
     yield from ()
 
 
@@ -105,16 +107,49 @@ def _make_marks(assignment: Assignment, partition: int) -> Marks | None:
         return None
 
 
-def _say_up(assignment: Assignment) -> None:
-    context = TaskContext.get()
-    producer = assignment.connection.lasting_producer()  # its threads end with it: an idle partition keeps none
-    claims.say_up(producer, assignment.scope, context.partitionId() if context else 0, assignment.query)
+class Standby:
+    """A worker before its first row. Which partition it has, it learns only from that row.
+
+    Whoever is to replace another gets ready first: its clients are connected and have read what there is, while the
+    other still serves. Then taking over is a matter of a few requests. Nobody stands by for long: threads and
+    connections that an idle partition does not need are given up again.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._clients: tuple[Producer, claims.Watch] | None = None
+
+    def get_ready(self) -> None:
+        """And say so."""
+        context = TaskContext.get()
+        producer, _ = self.clients()
+        claims.say_up(
+            producer, self._assignment.scope, context.partitionId() if context else 0, self._assignment.query
+        )
+
+    def clients(self) -> tuple[Producer, claims.Watch]:
+        """Connected, and with claims and ledger read to the end."""
+        if self._clients is None:
+            connection = self._assignment.connection
+            # A record of the ledger is never given up: while Kafka is away it waits here.
+            # In order and without gaps: a floor must not be there without the records before it.
+            producer = connection.producer(**{"message.timeout.ms": 0, "enable.gapless.guarantee": True})
+            self._clients = producer, claims.Watch(connection, ledger.unpacked(self._assignment.ledger))
+        self._clients[1].read_to_end(READ_SECONDS)
+        return self._clients
+
+    def rest(self) -> None:
+        if self._clients is not None:
+            self._clients[1].close()
+            self._clients = None
 
 
 class Holding:
     """A claimed partition: its lanes, and their records in the ledger."""
 
-    def __init__(self, assignment: Assignment, source: SparkRows, filter_errors: FilterErrors) -> None:
+    def __init__(
+        self, assignment: Assignment, source: SparkRows, filter_errors: FilterErrors, standby: Standby
+    ) -> None:
         partition = source.partition
         self._assignment = assignment
         self._source = source
@@ -124,11 +159,8 @@ class Holding:
         self._is_lost = False  # somebody else has claimed the partition
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
-        # A record of the ledger is never given up: while Kafka is away it waits here.
-        # In order and without gaps: a floor must not be there without the records before it.
-        self._producer = assignment.connection.producer(**{"message.timeout.ms": 0, "enable.gapless.guarantee": True})
+        self._producer, self._watch = standby.clients()
         self._ledger = ledger.LedgerWriter(self._producer)
-        self._watch = claims.Watch(assignment.connection, ledger.unpacked(assignment.ledger, partition))
         self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)
@@ -212,7 +244,6 @@ class Holding:
 
     def _take_over(self) -> int:
         scope, partition = self._assignment.scope, self._partition
-        self._watch.read_to_end(READ_SECONDS)
         generation = claims.claim(self._producer, scope, partition, self._assignment.query)
         latest = time.time() + PREDECESSOR_SECONDS
         if self._assignment.predecessor_until is not None:

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Unavailable
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, close_aside
 from penstock.kafka.ends import Ends
 from penstock.kafka.ledger import Ledger, LedgerPart
 from penstock.kafka.table import put
@@ -128,7 +128,7 @@ class Watch:
                 ends[topic] = end
 
     def leave_ledger(self) -> None:
-        self._consumers.pop(LEDGER_TOPIC).close()
+        close_aside(self._consumers.pop(LEDGER_TOPIC))
         del self._reached[LEDGER_TOPIC]
         self.ledger = Ledger()  # it may be large
 
@@ -146,7 +146,7 @@ class Watch:
 
     def close(self) -> None:
         for consumer in self._consumers.values():
-            consumer.close()
+            close_aside(consumer)
         self._ends.close()
 
     def _take_claim(self, key: str, raw: bytes, offset: int) -> None:

@@ -4,6 +4,7 @@ Clients are created where they are used and after any fork: librdkafka's threads
 """
 
 import logging
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,11 @@ class OncePerWhile(logging.Filter):
 
 
 logger.addFilter(OncePerWhile())
+
+
+def close_aside(consumer: Consumer) -> None:
+    """Closes it without waiting: while a broker dies that may take long, and nobody needs to see its end."""
+    threading.Thread(target=consumer.close, name="closing", daemon=True).start()
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,15 @@
 """Where a topic of one partition ends: asked by whoever wants to read it whole."""
 
+import threading
+from queue import Empty, SimpleQueue
+
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.errors import Unavailable
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, close_aside
 
 TIMEOUT_SECONDS = 10.0
+PATIENCE_SECONDS = 12.0
 
 
 class Ends:
@@ -13,6 +17,9 @@ class Ends:
 
     The one that reads will not do: a broker answers the requests of a connection one after the other, and behind a
     waiting fetch the answer takes half a second. Nor will an admin client: its first request sometimes takes three.
+
+    librdkafka waits for the answer without an end of its own. When the broker dies in that moment there may be none,
+    so a thread waits, and whoever asks is not held up for longer than it said.
     """
 
     def __init__(self, connection: KafkaConnection) -> None:
@@ -20,11 +27,22 @@ class Ends:
 
     def of(self, topic: str) -> int:
         """Raises Unavailable, also when there is no such topic."""
+        answer: SimpleQueue[int | KafkaException] = SimpleQueue()
+        threading.Thread(target=self._ask, args=(topic, answer), name="end-of-topic", daemon=True).start()
         try:
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_SECONDS)
-        except KafkaException as error:
-            raise Unavailable(f"the end of topic {topic} cannot be read: {error.args[0].str()}") from error
-        return int(end)
+            found = answer.get(timeout=PATIENCE_SECONDS)
+        except Empty:
+            raise Unavailable(f"the end of topic {topic} cannot be read: there was no answer") from None
+        if isinstance(found, KafkaException):
+            raise Unavailable(f"the end of topic {topic} cannot be read: {found.args[0].str()}") from found
+        return found
 
     def close(self) -> None:
-        self._consumer.close()
+        close_aside(self._consumer)
+
+    def _ask(self, topic: str, answer: "SimpleQueue[int | KafkaException]") -> None:
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_SECONDS)
+            answer.put(int(end))
+        except KafkaException as error:
+            answer.put(error)

@@ -4,8 +4,9 @@
 answered by calling back. Answers are capped, never decompressed, redirects never followed, and link-local
 addresses (cloud metadata services) never connected to. Made after the fork, owned by one thread.
 
-Timeouts are ours, and looked at after the sockets. libcurl looks at its own first: a process that was stopped or had
-no processor for longer than the timeout would throw away answers that have come meanwhile, and send all of it again.
+Timeouts are ours, looked at after the sockets, and count only the time in which somebody listens. libcurl looks at
+its own first, and at the wall clock: a process that was stopped or had no processor for longer than the timeout would
+throw away answers that have come meanwhile, or what it has only just sent, and send all of it again.
 """
 
 import contextlib
@@ -26,6 +27,7 @@ KEPT_BYTES = 1024  # of an answer: what goes into a dead letter; many are in fli
 REPLIES_BYTES = 16 * 1024 * 1024  # of all answers that may be replies and are arriving now
 CONNECT_TIMEOUT_MS = 5_000
 IDLE_CONNECTIONS = 1024
+BUSY_SECONDS = 0.1  # longest time between two looks at the sockets that counts as listening
 READ_EVENTS = select.EPOLLIN | select.EPOLLERR | select.EPOLLHUP
 
 
@@ -73,8 +75,10 @@ class Client:
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, IDLE_CONNECTIONS)
         self._budget = _Budget(REPLIES_BYTES)
-        # By timeout: what is in flight with it, and until when; the oldest first.
+        # By timeout: what is in flight with it, and until when on our clock; the oldest first.
         self._due: dict[float, OrderedDict[_Handle, float]] = {}
+        self._listened_seconds = 0.0  # our clock: it stands still while nobody listens
+        self._listened_at = time.monotonic()
         self.in_flight = 0
 
     def send(self, post: Post, tag: Any) -> None:
@@ -90,7 +94,7 @@ class Client:
             return
         self._multi.add_handle(handle.curl)
         due = self._due.setdefault(post.timeout_seconds, OrderedDict())
-        due[handle] = time.monotonic() + post.timeout_seconds
+        due[handle] = self._clock() + post.timeout_seconds
 
     def watch(self, fd: int | None) -> None:
         """Lets ``run_once`` end when this descriptor is readable as well; None for no descriptor."""
@@ -105,11 +109,15 @@ class Client:
     def run_once(self, longest_wait_seconds: float) -> bool:
         """Waits for sockets and timers and finishes what is answered; whether the watched descriptor is readable."""
         wait = 0.0 if self._unsendable else longest_wait_seconds
-        for at in (self._deadline, self._next_due()):
-            if at is not None:
-                wait = min(wait, max(0.0, at - time.monotonic()))
+        if self._deadline is not None:
+            wait = min(wait, max(0.0, self._deadline - time.monotonic()))
+        due = self._next_due()
+        if due is not None:
+            wait = min(wait, max(0.0, due - self._clock()))
         is_readable = False
-        for fd, event in self._epoll.poll(wait):
+        events = self._epoll.poll(wait)
+        self._listened_seconds, self._listened_at = self._clock(wait), time.monotonic()
+        for fd, event in events:
             if fd == self._foreign:
                 is_readable = True
                 continue
@@ -178,12 +186,17 @@ class Client:
         self._idle.append(handle)
         self._done(tag, answer)
 
+    def _clock(self, waited_seconds: float = 0.0) -> float:
+        """Seconds in which somebody listened, or was about to again."""
+        passed = time.monotonic() - self._listened_at
+        return self._listened_seconds + min(passed, waited_seconds + BUSY_SECONDS)
+
     def _next_due(self) -> float | None:
         """When the first of what is in flight has had its time."""
         return min((next(iter(due.values())) for due in self._due.values() if due), default=None)
 
     def _overdue(self) -> "list[_Handle]":
-        now, found = time.monotonic(), []
+        now, found = self._listened_seconds, []
         for due in self._due.values():
             for handle, at in due.items():
                 if at > now:

@@ -1,9 +1,15 @@
 """Promises of the marks: what a worker died of is known to its successor."""
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.pipeline.marks import NOTHING, STATE, Marks, dead_workers
+import pytest
+
+from penstock.pipeline.marks import NOTHING, STATE, Marks, WorkerWatch
+from tests.waiting import until
 
 
 def test_an_event_that_ends_two_workers_is_poison(tmp_path: Path) -> None:
@@ -47,7 +53,7 @@ def test_who_is_gone_without_a_word_is_noticed(tmp_path: Path) -> None:
         Marks(tmp_path / "c", 13)
         os._exit(9)
     os.waitpid(child, 0)
-    assert dead_workers(tmp_path) == {13}
+    assert WorkerWatch(tmp_path).dead() == {13}
     alive.close()
 
 
@@ -68,5 +74,89 @@ def test_a_predecessor_that_is_still_at_work_accuses_nobody(tmp_path: Path) -> N
     new.touch(9)
     os.write(orders[1], b"x")
     os.waitpid(child, 0)
-    assert dead_workers(tmp_path) == set()
-    assert STATE.unpack(path.read_bytes()) == (9, NOTHING, 0, os.getpid(), 2)
+    assert WorkerWatch(tmp_path).dead() == set()
+    assert STATE.unpack(path.read_bytes()) == (9, NOTHING, 0, os.getpid(), 2, 0)
+
+
+class Clock:
+    """In the place of the module ``time``, for the watch alone."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("penstock.pipeline.marks.time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@contextmanager
+def hanging_worker(path: Path, query: int) -> Iterator[int]:
+    """A process that has made its marks and does nothing more."""
+    report = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            mine = Marks(path, query)
+            mine.touch(7)
+            os.write(report[1], b"x")
+            signal.pause()
+            mine.close()
+        finally:
+            os._exit(1)
+    os.read(report[0], 1)
+    try:
+        yield child
+    finally:
+        if is_running(child):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def is_running(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False  # somebody has waited for it
+
+
+def test_who_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept promise: a worker that stands still for a minute makes room for another; what it hung on is known."""
+    clock, watch = Clock(monkeypatch), WorkerWatch(tmp_path)
+    busy = Marks(tmp_path / "busy", 11)
+    with hanging_worker(tmp_path / "hangs", 12) as child:
+        for _ in range(59):
+            clock.now += 1.0
+            busy.beat()
+            assert watch.dead() == set()
+        assert is_running(child)
+        for _ in range(3):
+            clock.now += 1.0
+            busy.beat()
+            watch.dead()
+        until(lambda: not is_running(child), "it is ended")
+    assert watch.dead() == {12}
+    second = Marks(tmp_path / "hangs", 13)
+    second.touch(7)
+    assert STATE.unpack((tmp_path / "hangs").read_bytes())[1:3] == (7, 1)
+
+
+def test_a_dispatcher_that_stood_still_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept promise: after all of them were stopped for an hour, everybody may show that it moves."""
+    clock, watch = Clock(monkeypatch), WorkerWatch(tmp_path)
+    with hanging_worker(tmp_path / "hangs", 12) as child:
+        for _ in range(30):
+            clock.now += 3600.0
+            watch.dead()
+        assert is_running(child)
+
+
+def test_a_stranger_with_the_number_of_a_worker_is_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept promise: process numbers are used again; who does not have the marks open is no worker."""
+    clock, watch = Clock(monkeypatch), WorkerWatch(tmp_path)
+    with hanging_worker(tmp_path / "other", 12) as stranger:
+        (tmp_path / "worker").write_bytes(STATE.pack(NOTHING, NOTHING, 0, stranger, 11, 4))
+        (tmp_path / "other").unlink()
+        for _ in range(130):
+            clock.now += 1.0
+            watch.dead()
+        assert is_running(stranger)

@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.conftest import System
 
+applied: list[dict[str, Any]] = []  # and not removed yet; ``conftest.py`` looks at it when a test is over
+
 
 def broker(name: str, **annotations: str) -> dict[str, Any]:
     metadata = {"name": name, "annotations": {"eventing.knative.dev/broker.class": "Kafka", **annotations}}
@@ -25,9 +27,10 @@ def trigger(
 
 def apply(system: System, *resources: dict[str, Any]) -> None:
     """Applies them (JSON is YAML) and waits until all are ready."""
+    applied.extend(each for each in resources if each not in applied)
     documents = "\n---\n".join(json.dumps(each) for each in resources)
-    applied = system.run("apply", "-f", "-", stdin=documents)
-    assert applied.returncode == 0, applied.stderr
+    told = system.run("apply", "-f", "-", stdin=documents)
+    assert told.returncode == 0, told.stderr
     for each in resources:
         target = f"{each['kind'].lower()}/{each['metadata']['name']}"
         waited = system.run("wait", target, "--for=condition=Ready", "--timeout=60s")
@@ -37,6 +40,8 @@ def apply(system: System, *resources: dict[str, Any]) -> None:
 def remove(system: System, *resources: dict[str, Any]) -> None:
     for each in reversed(resources):
         system.run("delete", each["kind"].lower(), each["metadata"]["name"])
+        if each in applied:
+            applied.remove(each)
 
 
 def get(system: System, kind: str, name: str) -> dict[str, Any]:

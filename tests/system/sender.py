@@ -3,7 +3,10 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
+
+MakeSender = Callable[..., "Sender"]
 
 
 class Sender:

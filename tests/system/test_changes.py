@@ -13,8 +13,9 @@ from penstock.cli.client import Client
 from penstock.control.kinds import TRIGGER
 from tests.conftest import System
 from tests.sink import Sink
+from tests.system.processes import worker_pids
 from tests.system.resources import apply, broker, get, remove, trigger
-from tests.system.sender import Sender
+from tests.system.sender import MakeSender
 from tests.waiting import until
 
 RATE = 300
@@ -31,12 +32,14 @@ def wait_for_all(subscriber: Sink, path: str, identities: set[str]) -> None:
 
 
 @pytest.mark.scenario(31)
-def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Callable[[], Sink]) -> None:
+def test_triggers_come_change_and_go_under_load(
+    penstock_up: System, sink: Callable[[], Sink], make_sender: MakeSender
+) -> None:
     """Kept promise: changing one trigger neither loses nor repeats an event of another; Ready means from now on."""
     subscriber = sink()
     shop, steady = broker("changing"), trigger("steady", "changing", subscriber.url + "/steady")
     apply(penstock_up, shop, steady)
-    sender = Sender(f"{penstock_up.ingress_url}/default/changing", RATE).start()
+    sender = make_sender(f"{penstock_up.ingress_url}/default/changing", RATE)
     subscriber.wait_for(RATE, "/steady", 60)
 
     guest = trigger("guest", "changing", subscriber.url + "/guest-1")
@@ -69,14 +72,16 @@ def test_triggers_come_change_and_go_under_load(penstock_up: System, sink: Calla
 
 
 @pytest.mark.scenario(31)
-def test_two_hundred_changes_in_a_minute_silence_nobody(penstock_up: System, sink: Callable[[], Sink]) -> None:
+def test_two_hundred_changes_in_a_minute_silence_nobody(
+    penstock_up: System, sink: Callable[[], Sink], make_sender: MakeSender
+) -> None:
     """Kept promise: who stays as it is waits at most a second, in order, while its neighbours change all the time."""
     subscriber = sink()
     order = {"kafka.eventing.knative.dev/delivery.order": "ordered"}
     shop, steady = broker("restless"), trigger("calm", "restless", subscriber.url + "/calm", order)
     guests = [trigger(f"restless-{n}", "restless", subscriber.url + f"/{n}") for n in range(8)]
     apply(penstock_up, shop, steady, *guests)
-    sender = Sender(f"{penstock_up.ingress_url}/default/restless", RATE).start()
+    sender = make_sender(f"{penstock_up.ingress_url}/default/restless", RATE)
     subscriber.wait_for(RATE, "/calm", 60)
 
     client, began = Client(penstock_up.admin_url), time.monotonic()
@@ -108,12 +113,14 @@ def test_two_hundred_changes_in_a_minute_silence_nobody(penstock_up: System, sin
 
 
 @pytest.mark.scenario(34)
-def test_an_orderly_end_of_the_dispatcher_repeats_nothing(penstock_up: System, sink: Callable[[], Sink]) -> None:
+def test_an_orderly_end_of_the_dispatcher_repeats_nothing(
+    penstock_up: System, sink: Callable[[], Sink], make_sender: MakeSender
+) -> None:
     """Kept promise: SIGTERM lets workers finish what is in flight, so nothing comes twice."""
     subscriber = sink()
     resources = [broker("orderly"), trigger("orderly", "orderly", subscriber.url + "/")]
     apply(penstock_up, *resources)
-    sender = Sender(f"{penstock_up.ingress_url}/default/orderly", RATE).start()
+    sender = make_sender(f"{penstock_up.ingress_url}/default/orderly", RATE)
     subscriber.wait_for(2 * RATE, timeout_seconds=60)
     old = penstock_up.pid("dispatcher")
     os.kill(old, signal.SIGTERM)
@@ -126,30 +133,13 @@ def test_an_orderly_end_of_the_dispatcher_repeats_nothing(penstock_up: System, s
     remove(penstock_up, *resources)
 
 
-def worker_pids(dispatcher: int) -> list[int]:
-    """The Python workers of the dispatcher's Spark: grandchildren of its JVM."""
-    parents: dict[int, int] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as stat:
-                    parents[int(entry)] = int(stat.read().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-
-    def children(pid: int) -> list[int]:
-        return [child for child, parent in parents.items() if parent == pid]
-
-    return [w for jvm in children(dispatcher) for daemon in children(jvm) for w in children(daemon)]
-
-
 @pytest.mark.scenario(3)
-def test_a_killed_worker_is_replaced(penstock_up: System, sink: Callable[[], Sink]) -> None:
+def test_a_killed_worker_is_replaced(penstock_up: System, sink: Callable[[], Sink], make_sender: MakeSender) -> None:
     """Kept promise: kill -9 of one Python worker loses nothing; the query starts again from the ledger."""
     subscriber = sink()
     resources = [broker("worker"), trigger("worker", "worker", subscriber.url + "/")]
     apply(penstock_up, *resources)
-    sender = Sender(f"{penstock_up.ingress_url}/default/worker", RATE).start()
+    sender = make_sender(f"{penstock_up.ingress_url}/default/worker", RATE)
     subscriber.wait_for(2 * RATE, timeout_seconds=60)
     workers = worker_pids(penstock_up.pid("dispatcher"))
     assert workers

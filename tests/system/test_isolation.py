@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import System
 from tests.sink import Answer, Request, Sink
+from tests.system.processes import worker_niceness
 from tests.system.resources import apply, broker, remove, trigger
 from tests.system.test_delivery import send
 from tests.waiting import until
@@ -57,6 +58,9 @@ def test_a_subscriber_that_was_down_drains_in_order_while_the_others_never_notic
         send(penstock_up, "isolated", f"now-{n}")
         subscriber.wait_for(EVENTS + n + 1, path="/good", timeout_seconds=30)
         assert subscriber.at("/good")[-1].received - sent < 2.0
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    dispatcher = penstock_up.pid("dispatcher")
+    until(lambda: worker_niceness(dispatcher) == {mine, mine + 10}, "who catches up has the processor last")
 
     is_back.set()
     until(lambda: len(set(offsets(subscriber.at("/hangs")))) == EVENTS + 50, "it has caught up", 120)

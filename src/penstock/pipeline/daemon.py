@@ -1,7 +1,9 @@
 """PySpark's daemon, with what a worker needs imported already: a worker is forked from it, and begins at once.
 
 Without this each worker spends half a second of processor time on imports, all workers of a query at the same moment.
-Started by Spark (``spark.python.daemon.module``). Nothing here may start a thread, which a fork would leave behind.
+Started by Spark (``spark.python.daemon.module``), once for each environment that functions are made with: the workers
+of those who catch up have a daemon of their own (``stream.py``), and wait for the processor until the others have had
+it. Nothing here may start a thread, which a fork would leave behind.
 """
 
 import gc
@@ -28,6 +30,7 @@ def _leave_archives() -> None:
         sys.path_importer_cache.clear()
 
 
+os.nice(int(os.environ.get("PENSTOCK_WORKER_NICENESS", "0")))
 _leave_archives()
 os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # the one thread that pyarrow would start
 for _name in PRELOADED:

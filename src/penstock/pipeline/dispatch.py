@@ -33,7 +33,7 @@ from penstock.kafka.group_image import GroupImages
 from penstock.kafka.java import java_home
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
-from penstock.pipeline.marks import dead_workers
+from penstock.pipeline.marks import WorkerWatch
 from penstock.pipeline.retention import RetentionWatch
 from penstock.pipeline.running import Environment
 from penstock.pipeline.session import slots, start_session
@@ -122,7 +122,7 @@ class Dispatcher:
         self._topics: dict[str, Topic] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(self._connection, environment.ledger, notes.reset)
-        self._marks = Path(environment.settings.data_dir, "scratch", MARKS)
+        self._workers = WorkerWatch(Path(environment.settings.data_dir, "scratch", MARKS).absolute())
         self._retention = RetentionWatch(environment.clients, environment.ledger)
         self._first_topics: set[str] = set()  # those that were wanted before this dispatcher started
         self._shown: dict[tuple[str, str], Subscription] = {}
@@ -189,7 +189,7 @@ class Dispatcher:
                 topic = self._topics[name]
                 topic.restart() if is_shorter else topic.wake()
                 rung.add(name)
-        dead = dead_workers(self._marks)
+        dead = self._workers.dead()
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
                 topic.notice_dead(dead)

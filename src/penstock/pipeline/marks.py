@@ -9,20 +9,29 @@ An event that did so twice is set aside instead of being touched a third time: i
     crashes
     pid      of the worker, 0: it ended in order
     query    the number of its query
+    beats    rounds of its loop: whoever hangs does not beat
 
-The dispatcher looks at the files too (``dead_workers``): Spark notices the end of a worker only when the next record
-comes to its partition, and by then somebody may have waited for long.
+The dispatcher looks at the files too (``WorkerWatch``). Spark notices the end of a worker only when the next record
+comes to its partition, and by then somebody may have waited for long; and one that hangs it never notices.
 """
 
+import logging
 import mmap
 import os
+import signal
 import struct
+import time
 from pathlib import Path
 
-STATE = struct.Struct("<qqqqq")
+logger = logging.getLogger("penstock.dispatcher")
+
+STATE = struct.Struct("<qqqqqq")
 CURRENT = struct.Struct("<q")
+BEATS_AT = 5 * CURRENT.size
 NOTHING = -1
 MOST_CRASHES = 2
+HUNG_SECONDS = 60.0  # a round may wait 20 s for Kafka; a take-over for its predecessor as well
+LONGEST_LOOK_SECONDS = 1.0  # more between two looks: the dispatcher itself stood still, and all others perhaps
 
 
 class Marks:
@@ -33,16 +42,17 @@ class Marks:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if os.fstat(fd).st_size < STATE.size:
-                os.pwrite(fd, STATE.pack(NOTHING, NOTHING, 0, 0, 0), 0)
+                os.pwrite(fd, STATE.pack(NOTHING, NOTHING, 0, 0, 0, 0), 0)
             self._map = mmap.mmap(fd, STATE.size)
         finally:
             os.close(fd)
-        at, suspect, crashes, before, _ = STATE.unpack_from(self._map)
+        at, suspect, crashes, before, *_ = STATE.unpack_from(self._map)
         is_alive = before not in (0, os.getpid()) and Path(f"/proc/{before}").exists()
         if at != NOTHING and not is_alive:  # in a take-over the predecessor may still be at work
             suspect, crashes = at, crashes + 1 if at == suspect else 1
         self._rest = suspect, crashes
-        STATE.pack_into(self._map, 0, NOTHING, *self._rest, os.getpid(), query)
+        self._beats = 0
+        STATE.pack_into(self._map, 0, NOTHING, *self._rest, os.getpid(), query, 0)
         self.poison = suspect if crashes >= MOST_CRASHES else NOTHING
 
     def touch(self, offset: int) -> None:
@@ -51,22 +61,63 @@ class Marks:
     def leave(self) -> None:
         CURRENT.pack_into(self._map, 0, NOTHING)
 
+    def beat(self) -> None:
+        """Once in every round. A successor that has written its own name by now has another count, and goes on."""
+        self._beats += 1
+        CURRENT.pack_into(self._map, BEATS_AT, self._beats)
+
     def close(self) -> None:
         """In order: whatever was touched has ended nobody. A successor may have written its own name by now."""
-        *_, pid, _ = STATE.unpack_from(self._map)
+        *_, pid, _, _ = STATE.unpack_from(self._map)
         if pid == os.getpid():
-            STATE.pack_into(self._map, 0, NOTHING, *self._rest, 0, 0)
+            STATE.pack_into(self._map, 0, NOTHING, *self._rest, 0, 0, 0)
         self._map.close()
 
 
-def dead_workers(folder: Path) -> set[int]:
-    """The numbers of queries of which a worker on this host is gone without having ended in order."""
-    found = set()
-    for path in folder.glob("*"):
-        try:
-            *_, pid, query = STATE.unpack(path.read_bytes())
-        except (OSError, struct.error):
-            continue  # it is being made
-        if pid and not Path(f"/proc/{pid}").exists():
-            found.add(query)
-    return found
+class WorkerWatch:
+    """Over all workers on this host. Asked again and again, by one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._looked_at = time.monotonic()
+        self._silent: dict[Path, tuple[bytes, float]] = {}  # what it says, and for how long it has said only that
+
+    def dead(self) -> set[int]:
+        """The numbers of queries of which a worker is gone without having ended in order.
+
+        A worker that hangs is ended, and found gone at the next look.
+        """
+        now = time.monotonic()
+        since, self._looked_at = min(now - self._looked_at, LONGEST_LOOK_SECONDS), now
+        found, silent = set(), {}
+        for path in self._folder.glob("*"):
+            try:
+                state = path.read_bytes()
+                *_, pid, query, _ = STATE.unpack(state)
+            except (OSError, struct.error):
+                continue  # it is being made
+            if not pid:
+                continue
+            if not Path(f"/proc/{pid}").exists():
+                found.add(query)
+                continue
+            before, seconds = self._silent.get(path, (b"", 0.0))
+            seconds = seconds + since if state == before else 0.0
+            if seconds > HUNG_SECONDS:
+                _end_hung(pid, path)
+                seconds = 0.0
+            silent[path] = state, seconds
+        self._silent = silent
+        return found
+
+
+def _end_hung(pid: int, path: Path) -> None:
+    """If it is that worker, and not somebody who has its number by now."""
+    try:
+        if str(path) not in Path(f"/proc/{pid}/maps").read_text():
+            return
+        os.kill(pid, signal.SIGKILL)
+    except OSError as error:
+        logger.warning("worker %d hangs and could not be ended: %s", pid, error)
+    else:
+        logger.error("worker %d has not moved for %g s: ended", pid, HUNG_SECONDS)

@@ -13,6 +13,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,8 @@ logger = logging.getLogger("penstock.dispatcher")
 
 # 1,000 CESQL filters of three terms have 240,000 characters of SQL, and planning them takes some 250 MB.
 FILTER_SQL_PER_MEGABYTE = 600
+NICENESS = "PENSTOCK_WORKER_NICENESS"  # in the environment of daemon.py
+ASIDE_NICENESS = 10  # about a tenth of what the others get, when there is not enough for all
 WARM_SECONDS = 10.0  # at most: a new system has no record that could come through
 Serve = Callable[[Iterator[Any]], Iterator[Any]]  # what runs in a Python worker
 BULK_OPTIONS = {
@@ -85,13 +88,29 @@ def prepare_query(
     matched = matching(each.filters for each in subscriptions)
     _check_size(matched, settings)
     rows = _rows(handed_over(records, matched, subscriptions), fillers=is_live)
-    delivered = _map_in_arrow(rows, serve or partial(serve_partition, plan.assignment))
+    with _behind_the_others(session, is_meant=plan.assignment.is_aside):
+        delivered = _map_in_arrow(rows, serve or partial(serve_partition, plan.assignment))
     writer = delivered.writeStream.format("noop").outputMode("update").option("checkpointLocation", plan.checkpoint)
     if is_live:
         writer = writer.trigger(realTime=f"{settings.live_batch_minutes} minutes")
     else:
         writer = writer.trigger(processingTime=f"{int(settings.bulk_interval_seconds * 1000)} milliseconds")
     return PreparedQuery(plan, session, writer, {**arrow_settings(plan.gear), **codegen_settings(matched)})
+
+
+@contextmanager
+def _behind_the_others(session: SparkSession, *, is_meant: bool) -> Iterator[None]:
+    """Functions that are made in here run in workers which leave the processor to all others first.
+
+    Who catches up takes all there is for minutes, and those who are up to date would wait for it.
+    """
+    environment = session.sparkContext.environment
+    if is_meant:
+        environment[NICENESS] = str(ASIDE_NICENESS)
+    try:
+        yield
+    finally:
+        environment.pop(NICENESS, None)
 
 
 def _make_checkpoint(checkpoint: Path) -> None:

@@ -80,6 +80,11 @@ class Assignment:
         nobody = msgspec.json.encode([Subscription("nobody", "Trigger", "", "", topic, "", "")])
         return Assignment(connection, topic, "", nobody, Limits(), 1, "", frozenset(), nothing, 0, 0)
 
+    @property
+    def is_aside(self) -> bool:
+        """Whether it serves parked lanes, beside the query that all others share."""
+        return self.scope != self.topic_id
+
     def subscriptions(self) -> list[Subscription]:
         return msgspec.json.decode(self.subscriptions_json, type=list[Subscription])
 
@@ -99,9 +104,10 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     yield from ()
 
 
-def _make_marks(assignment: Assignment, partition: int) -> Marks | None:
+def _make_marks(assignment: Assignment, name: int | str) -> Marks | None:
+    """By partition. Before the worker has one: by anything else."""
     try:
-        return Marks(Path(assignment.scratch_dir, MARKS, f"{assignment.scope}-{partition}"), assignment.query)
+        return Marks(Path(assignment.scratch_dir, MARKS, f"{assignment.scope}-{name}"), assignment.query)
     except OSError as error:
         logger.warning("what ends this worker will not be known: %s", error)
         return None
@@ -122,10 +128,14 @@ class Standby:
     def get_ready(self) -> None:
         """And say so."""
         context = TaskContext.get()
-        producer, _ = self.clients()
-        claims.say_up(
-            producer, self._assignment.scope, context.partitionId() if context else 0, self._assignment.query
-        )
+        task = context.partitionId() if context else 0
+        marks = _make_marks(self._assignment, f"standby-{task}")  # should it be the end of us
+        try:
+            producer, _ = self.clients()
+            claims.say_up(producer, self._assignment.scope, task, self._assignment.query)
+        finally:
+            if marks is not None:
+                marks.close()
 
     def clients(self) -> tuple[Producer, claims.Watch]:
         """Connected, and with claims and ledger read to the end."""
@@ -199,6 +209,8 @@ class Holding:
 
     def _tick(self, last_round_seconds: float) -> None:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
+        if self._source.marks is not None:
+            self._source.marks.beat()
         if len(self._producer) < MOST_WAITING:  # while Kafka is away the last state is enough
             self._records.write_moved(self._deliveries.seen_offset)
         if time.monotonic() >= self._keys_due:
@@ -235,8 +247,7 @@ class Holding:
             self._teller.close()
 
     def _tell(self, *, at_once: bool = False) -> None:
-        is_first = self._assignment.scope == self._assignment.topic_id  # others read the same records again
-        bad_records = self._source.bad_records if is_first else 0
+        bad_records = 0 if self._assignment.is_aside else self._source.bad_records  # the others count them
         self._teller.tell(self._filter_errors.to_tell(at_once=at_once))
         self._teller.tell(self._counts.to_tell(bad_records, at_once=at_once))
 
@@ -303,7 +314,7 @@ class Holding:
     def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
         """Whether another query serves this lane, or is about to: nothing is delivered to it from here."""
         assignment = self._assignment
-        if assignment.scope != assignment.topic_id:
+        if assignment.is_aside:
             return False  # we are that query
         if (key.subscription_uid, key.partition) in assignment.apart:
             return True

@@ -23,12 +23,30 @@ Pin = Literal["auto", "live", "bulk"]  # the gear in which a subscription shall 
 Order = Literal["ordered", "unordered", "key"]  # in which a subscription gets its events
 
 
+class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Kafka cluster as a resource names it. Credentials are never here: only where they are, and which ones."""
+
+    bootstrap_servers: str = ""  # none: home, the Kafka in which Penstock keeps its own topics
+    secret: str = ""  # "namespace/name" of the Secret with the credentials; none: plain text, nobody is asked
+    version: str = ""  # of that Secret: with another one, clients are made anew
+
+    @property
+    def is_home(self) -> bool:
+        return not self.bootstrap_servers
+
+
+HOME = Cluster()
+
+
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where an ingress address leads."""
 
     path: str  # "/namespace/name", without a trailing slash
     topic: str
     content_mode: Literal["binary", "structured"] = "binary"
+    hosts: tuple[str, ...] = ()  # host names that lead there too, whatever the path; in lower case, without a port
+    cluster: Cluster = HOME
+    settings: dict[str, str] = {}  # of the producer, as Kafka's own clients name them
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,8 +66,15 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     signing_secret: str = ""  # the name of a file with keys, in the folder of its namespace; none: nothing is signed
 
 
+class RecordsAsEvents(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a source makes events of records that are none."""
+
+    source: str  # the event's attribute of that name
+    key_type: Literal["string", "int", "float", "byte-array"] = "string"
+
+
 class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One receiver of a topic's events: a trigger today, a channel's subscription or a source later."""
+    """One receiver of a topic's events: a trigger, a channel's subscription, a source."""
 
     uid: str
     kind: str
@@ -65,7 +90,12 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     paused_until: float = 0.0  # seconds since the epoch; 0: until somebody resumes it
     gear: Pin = "auto"
     resumed: str = ""  # when somebody said that a subscriber which was gone is back
-    reply_topic: str = ""  # where events go that the subscriber sends back; none: they are dropped
+    reply_topic: str = ""  # where events go that the subscriber sends back; in the cluster of its topic
+    reply_url: str = ""  # or the address that they are sent to; neither: they are dropped
+    records: RecordsAsEvents | None = None  # of a source: what becomes of records that are no events; None: skipped
+    extensions: dict[str, str] = {}  # attributes that every event gets on its way to the subscriber
+    cluster: Cluster = HOME  # where its topic is
+    settings: dict[str, str] = {}  # of the consumer, as Kafka's own clients name them
 
     def is_paused(self, now: float) -> bool:
         return bool(self.paused) and (not self.paused_until or now < self.paused_until)

@@ -115,7 +115,7 @@ def test_a_directory_and_dates_and_doubles(controller: Bench, penstock: Run, tmp
         (("get", "borkers"), 2, "did you mean brokers?"),
         (("get", "broker", "nothing"), 1, 'broker "nothing" does not exist'),
         (("get", "brokers", "-o", "xml"), 2, "xml"),
-        (("get", "kafkachannels"), 2, "not served by this version"),
+        (("get", "eventquery"), 2, "not served by this version"),
         (("delete", "broker"), 2, "needs a name"),
         (("delete",), 2, "KIND NAME or -f FILE"),
         (("delete", "trigger", "audit", "--all"), 2, "without a name"),

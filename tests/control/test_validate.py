@@ -62,7 +62,7 @@ def test_a_misspelt_field_is_refused_with_the_near_name() -> None:
     assert "did you mean retry?" in nested.message
 
 
-@pytest.mark.parametrize("kind", ["Borker", "KafkaChannel", None, 7])
+@pytest.mark.parametrize("kind", ["Borker", "EventQuery", None, 7])
 def test_an_unknown_kind_is_named(kind: object) -> None:
     [problem] = problems({**broker(), "kind": kind})
     assert problem.field == "kind"

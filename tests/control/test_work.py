@@ -1,6 +1,7 @@
 """What is due is looked at once, in time, and failures wait longer each time."""
 
-from penstock.control.reconcile import Work, backoff_seconds, dependents
+from penstock.control.dependents import dependents
+from penstock.control.reconcile import Work, backoff_seconds
 from tests.control.objects import broker, config_map, stored, trigger
 
 

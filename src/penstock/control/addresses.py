@@ -1,7 +1,7 @@
 """Where a destination leads: a uri as it stands, or the address of the resource that a ref names.
 
-In: a destination (subscriber, dead letter sink), the namespace it was written in, and a way to look up resources.
-Out: a URL, or why there is none. Pure; called by the plans of brokers and triggers.
+In: a destination (subscriber, reply, sink, dead letter sink), the namespace it was written in, and a way to look up
+resources. Out: a URL, or why there is none. Pure; called by the plans of all kinds.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
-from penstock.control.kinds import BY_NAME, Resource, is_being_deleted, status_of
+from penstock.control.kinds import BY_NAME, SERVICE, Resource, is_being_deleted, spec_of, status_of
 
+HTTP_PORT = 80
 Lookup = Callable[[str, str, str], Resource | None]  # kind, namespace, name
 
 
@@ -37,7 +38,18 @@ def resolve(destination: dict[str, Any], namespace: str, lookup: Lookup) -> Reso
     target = lookup(kind, where, name)
     if target is None or is_being_deleted(target):
         return Resolved(None, "NotFound", f"{shown} does not exist")
-    address = (status_of(target).get("address") or {}).get("url")
+    address = address_of(target)
     if not address:
         return Resolved(None, "NotAddressable", f"{shown} has no address (yet)")
     return Resolved(urljoin(address, destination["uri"]) if destination.get("uri") else address)
+
+
+def address_of(resource: Resource) -> str | None:
+    """Where it takes events; a Service's is where it points to."""
+    if resource["kind"] != SERVICE.name:
+        url = (status_of(resource).get("address") or {}).get("url")
+        return str(url) if url else None
+    spec = spec_of(resource)
+    ports = [each.get("port") for each in spec.get("ports") or [] if each.get("port")]
+    port = f":{ports[0]}" if ports and ports[0] != HTTP_PORT else ""
+    return f"http://{spec['externalName']}{port}/"

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from penstock.control.conditions import timestamp
-from penstock.control.kinds import CONFIG_MAP, TRIGGER, Resource
+from penstock.control.kinds import CONFIG_MAP, SECRET, TRIGGER, Resource
 from penstock.control.names import BROKER_LABEL
 
 Verdict = Literal["created", "configured", "unchanged"]
@@ -25,7 +25,7 @@ class Stamp:
 def admitted(applied: dict[str, Any], old: Resource | None, stamp: Stamp) -> tuple[Resource, Verdict]:
     """The object to store. Status, uid and creation time are the store's own; what was applied cannot set them."""
     kept = {field: copy.deepcopy(value) for field, value in applied.items() if field not in ("metadata", "status")}
-    if applied["kind"] != CONFIG_MAP.name:
+    if applied["kind"] not in (CONFIG_MAP.name, SECRET.name):
         kept["spec"] = kept.get("spec") or {}
     metadata = _metadata(applied)
     if old is None:

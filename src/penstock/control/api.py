@@ -1,9 +1,9 @@
 """The API on the admin port, in the shape of Kubernetes' own.
 
     GET    /apis/eventing.knative.dev/v1[/namespaces/NS]/brokers           list (``?watch=1``: changes as JSON lines)
-    POST   /apis/eventing.knative.dev/v1/namespaces/NS/brokers             create or change
+    POST   /apis/eventing.knative.dev/v1/namespaces/NS/brokers             create or change (``?dryRun=All``)
     GET, PUT, DELETE  …/brokers/NAME
-    GET    /api/penstock/status, /api/penstock/lag/NS/TRIGGER, /api/penstock/settings
+    GET    /api/penstock/status, /api/penstock/lag/NS/NAME[?kind=trigger], /api/penstock/settings
     POST   /api/penstock/triggers/NS/NAME/reset                            {"to": "earliest", "dryRun": true}
     GET    /api/penstock/deadletters[?namespace=…&trigger=…&ids=…&type=…&code=…&redriven=1&event=1]
     POST   /api/penstock/deadletters/redrive                               the same as a JSON object
@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from penstock.control import dead_letters, metrics, page, parts, positions
 from penstock.control.controller import Controller
-from penstock.control.kinds import KINDS, Kind, nearest
+from penstock.control.kinds import KINDS, Kind, collection_path, kind_of_word, nearest
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Conflict, Invalid
 from penstock.control.watch import Watchers
@@ -109,7 +109,8 @@ def _kind_routes(kind: Kind, controller: Controller, watchers: Watchers) -> list
     async def apply(request: Request) -> Response:
         applied = await _body(request)
         _agree_with_path(applied, kind, request)
-        resource, verdict = await run_in_threadpool(controller.store.apply, applied)
+        dry_run = request.query_params.get("dryRun", "").lower() in ("1", "true", "all")
+        resource, verdict = await run_in_threadpool(controller.store.apply, applied, dry_run=dry_run)
         return JSONResponse(resource, 201 if verdict == "created" else 200, headers={"Penstock-Verdict": verdict})
 
     async def one(request: Request) -> Response:
@@ -122,17 +123,20 @@ def _kind_routes(kind: Kind, controller: Controller, watchers: Watchers) -> list
         gone = await run_in_threadpool(controller.store.delete, kind.name, namespace, name)
         return JSONResponse(gone) if gone is not None else _missing(controller, kind, namespace, name)
 
-    everywhere = f"{kind.collection_path}/{kind.plural}"
-    collection = f"{kind.collection_path}/namespaces/{{namespace}}/{kind.plural}"
-    return [
-        Route(everywhere, listing, methods=["GET"]),
-        Route(collection, _by_method({"GET": listing, "POST": apply}), methods=["GET", "POST"]),
-        Route(
-            collection + "/{name}",
-            _by_method({"GET": one, "PUT": apply, "DELETE": delete}),
-            methods=["GET", "PUT", "DELETE"],
-        ),
-    ]
+    routes = []
+    for version in kind.api_versions:
+        everywhere = f"{collection_path(version)}/{kind.plural}"
+        collection = f"{collection_path(version)}/namespaces/{{namespace}}/{kind.plural}"
+        routes += [
+            Route(everywhere, listing, methods=["GET"]),
+            Route(collection, _by_method({"GET": listing, "POST": apply}), methods=["GET", "POST"]),
+            Route(
+                collection + "/{name}",
+                _by_method({"GET": one, "PUT": apply, "DELETE": delete}),
+                methods=["GET", "PUT", "DELETE"],
+            ),
+        ]
+    return routes
 
 
 def _by_method(handlers: dict[str, Handler]) -> Handler:
@@ -206,8 +210,9 @@ def _settings(flags: dict[str, Any]) -> Handler:
 def _lag(controller: Controller) -> Handler:
     async def lag(request: Request) -> Response:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
+        kind = kind_of_word(request.query_params.get("kind", "trigger"))
         lags = await run_in_threadpool(controller.lag.read)
-        lanes = lags.get(f"Trigger/{namespace}/{name}")
+        lanes = lags.get(f"{kind.name}/{namespace}/{name}")
         rows = [{**asdict(lane), "lag": lane.lag} for lane in lanes or []]
         total = sum(lane.lag for lane in lanes) if lanes is not None else None
         return JSONResponse({"lag": total, "partitions": rows})

@@ -23,6 +23,7 @@ from penstock.control.lag import LagReader
 from penstock.control.probe import Receiver
 from penstock.control.reconcile import Reconciler, Work, backoff_seconds
 from penstock.control.reports import Reports
+from penstock.control.secrets import Secrets
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import KafkaStore, Listener, Store
 from penstock.control.telemetry import Counts
@@ -116,7 +117,8 @@ class Controller:
         wanted.append(TopicSpec(DEAD_LETTERS_TOPIC, 1, copies, RECORDS))
         create_missing(admin, wanted)
         self.waiting_for = "reading what is stored"
-        store, contract = KafkaStore(connection), Contract(connection)
+        secrets = Secrets(settings.secrets_path)
+        store, contract = KafkaStore(connection, secrets), Contract(connection)
         reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)
         try:
             with ThreadPoolExecutor() as side_by_side:
@@ -136,6 +138,7 @@ class Controller:
             counts=Counts(connection).start(),
             receiver=Receiver(settings.probe_url),
             ledger=self._ledger_at(connection),
+            secrets=secrets,
         )
         store.listen(self._on_change)
         self._world = world

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.contract.model import DeadLetter
-from penstock.control.kinds import TRIGGER, uid_of
+from penstock.control.kinds import EGRESS, uid_of
 from penstock.control.store import Store
 from penstock.errors import Rejected
 from penstock.kafka.dead_letters import DeadLetters
@@ -61,7 +61,8 @@ def listing(letters: DeadLetters, wanted: Wanted, *, with_events: bool) -> dict[
 def redrive(letters: DeadLetters, store: Store, wanted: Wanted) -> dict[str, Any]:
     """Sends the oldest of them once more; ``more``: there are others. Raises Rejected when there are none."""
     found, is_more = letters.read(wanted, MOST, newest=False, with_events=True)
-    there = {uid_of(each) for each in store.list(TRIGGER.name)}
+    kinds = {each.name for each in EGRESS}
+    there = {uid_of(each) for each in store.list() if each["kind"] in kinds}
     orphans = [each for each in found if each.uid not in there]
     sendable = [each for each in found if each.uid in there]
     if not found:

@@ -18,27 +18,49 @@ Resource = dict[str, Any]
 class Kind:
     name: str
     plural: str
-    api_version: str
+    api_versions: tuple[str, ...]  # that are served; all mean the same, and the first one is ours to name it by
     short_names: tuple[str, ...] = ()
+
+    @property
+    def api_version(self) -> str:
+        return self.api_versions[0]
 
     @property
     def collection_path(self) -> str:
         """The part of the API's paths that comes before the namespaces."""
-        return f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        return collection_path(self.api_version)
 
     @property
     def words(self) -> tuple[str, ...]:
         return (self.name.lower(), self.plural, *self.short_names)
 
 
-BROKER = Kind("Broker", "brokers", "eventing.knative.dev/v1")
-TRIGGER = Kind("Trigger", "triggers", "eventing.knative.dev/v1")
-CONFIG_MAP = Kind("ConfigMap", "configmaps", "v1", ("cm",))
-KINDS = (BROKER, TRIGGER, CONFIG_MAP)
-BY_NAME = {kind.name: kind for kind in KINDS}
+def collection_path(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
-# Knative's kinds that this version does not serve yet: said so instead of guessed at.
-LATER = ("KafkaChannel", "Subscription", "KafkaSource", "KafkaSink", "EventQuery", "Secret")
+
+BROKER = Kind("Broker", "brokers", ("eventing.knative.dev/v1",))
+TRIGGER = Kind("Trigger", "triggers", ("eventing.knative.dev/v1",))
+CHANNEL = Kind(
+    "KafkaChannel", "kafkachannels", ("messaging.knative.dev/v1beta1", "messaging.knative.dev/v1"), ("kc", "channel")
+)
+SUBSCRIPTION = Kind("Subscription", "subscriptions", ("messaging.knative.dev/v1",), ("sub", "subs"))
+SOURCE = Kind(
+    "KafkaSource", "kafkasources", ("sources.knative.dev/v1", "sources.knative.dev/v1beta1"), ("ks", "source")
+)
+SINK = Kind("KafkaSink", "kafkasinks", ("eventing.knative.dev/v1alpha1",), ("sink",))
+SERVICE = Kind("Service", "services", ("v1",), ("svc",))
+CONFIG_MAP = Kind("ConfigMap", "configmaps", ("v1",), ("cm",))
+SECRET = Kind("Secret", "secrets", ("v1",))
+KINDS = (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION, SOURCE, SINK, SERVICE, CONFIG_MAP, SECRET)
+BY_NAME = {kind.name: kind for kind in KINDS}
+INGRESS = (BROKER, CHANNEL, SINK)  # have an address, and a topic behind it
+EGRESS = (TRIGGER, SUBSCRIPTION, SOURCE)  # have events delivered
+WITH_STATUS = (*INGRESS, *EGRESS)
+WITHOUT_STATUS = (SERVICE, CONFIG_MAP, SECRET)  # are only read
+
+# Kinds that this version does not serve yet: said so instead of guessed at.
+LATER = ("EventQuery",)
 
 
 def kind_of_word(word: str) -> Kind:

@@ -7,10 +7,12 @@ import threading
 import time
 from dataclasses import dataclass
 
-from penstock.control import names, triggers
-from penstock.control.kinds import BROKER, TRIGGER, Resource, key_of, name_of, namespace_of, spec_of
-from penstock.control.triggers import Topic
+from penstock.contract.model import Cluster
+from penstock.control import egress_steps, starts
+from penstock.control.ingress import Topic
+from penstock.control.kinds import EGRESS, Resource, key_of
 from penstock.control.world import World
+from penstock.errors import PenstockError
 from penstock.kafka import topics
 from penstock.kafka.groups import Offsets
 
@@ -21,6 +23,7 @@ FRESH_SECONDS = 1.0
 class LanePosition:
     """One partition as a subscription sees it."""
 
+    topic: str
     partition: int
     position: int  # the next offset to be finished
     end: int
@@ -30,7 +33,7 @@ class LanePosition:
         return max(0, self.end - self.position)
 
 
-Lags = dict[str, list[LanePosition]]  # by key of the trigger; no entry: not known yet
+Lags = dict[str, list[LanePosition]]  # by key of the resource; no entry: not known yet
 
 
 class LagReader:
@@ -43,7 +46,8 @@ class LagReader:
     def read(self) -> Lags:
         """Raises Unavailable when Kafka does not answer."""
         with self._lock:
-            wanted = [(each, topic) for each in self._world.store.list(TRIGGER.name) if (topic := self.topic(each))]
+            everything = [each for kind in EGRESS for each in self._world.store.list(kind.name)]
+            wanted = [(each, topic) for each in everything for topic in self.topics(each)]
             is_old = time.monotonic() - self._asked_at > FRESH_SECONDS
             if is_old or {key_of(each) for each, _ in wanted} != set(self._last):
                 self._last = self._ask(wanted)
@@ -51,30 +55,41 @@ class LagReader:
             return self._last
 
     def _ask(self, wanted: list[tuple[Resource, Topic]]) -> Lags:
-        groups = {key_of(each): names.trigger_group(namespace_of(each), name_of(each)) for each, _ in wanted}
-        committed = self._world.groups.offsets(groups.values())
-        ends = {t.name: topics.latest_offsets(self._world.admin, t.name, t.partitions) for t in _unique(wanted)}
-        return {
-            key_of(each): _positions(each, topic, committed[groups[key_of(each)]], ends[topic.name])
-            for each, topic in wanted
-        }
+        found: Lags = {}
+        by_cluster: dict[Cluster, list[tuple[Resource, Topic]]] = {}
+        for each, topic in wanted:
+            by_cluster.setdefault(topic.cluster, []).append((each, topic))
+        for cluster, here in by_cluster.items():
+            try:
+                self._ask_cluster(cluster, here, found)
+            except PenstockError:
+                if cluster.is_home:
+                    raise  # of another that is away nothing is known
+        return found
 
-    def topic(self, trigger: Resource) -> Topic | None:
-        """The topic that the trigger reads, once it has a start there."""
-        broker = self._world.store.get(BROKER.name, namespace_of(trigger), str(spec_of(trigger)["broker"]))
-        topic = triggers.topic_of(broker) if broker is not None else None
-        return topic if topic is not None and triggers.decided_start(trigger, topic) is not None else None
+    def _ask_cluster(self, cluster: Cluster, wanted: list[tuple[Resource, Topic]], found: Lags) -> None:
+        groups = {key_of(each): egress_steps.group_of(each) for each, _ in wanted}
+        committed = self._world.groups_of(cluster).offsets(set(groups.values()))
+        admin, topics_here = self._world.admin_of(cluster), {topic.name: topic for _, topic in wanted}
+        ends = {t.name: topics.latest_offsets(admin, t.name, t.partitions) for t in topics_here.values()}
+        for each, topic in wanted:
+            lanes = found.setdefault(key_of(each), [])
+            lanes += _positions(each, topic, committed[groups[key_of(each)]], ends[topic.name])
+
+    def topics(self, resource: Resource) -> list[Topic]:
+        """The topics that it reads, as far as it has a start there."""
+        try:
+            plan = egress_steps.plan_of(self._world, resource)
+        except PenstockError:
+            return []
+        return [each for each in plan.topics if starts.decided(resource, each.topic_id) is not None]
 
 
-def _unique(with_topic: list[tuple[Resource, Topic]]) -> list[Topic]:
-    return list({topic.name: topic for _, topic in with_topic}.values())
-
-
-def _positions(trigger: Resource, topic: Topic, committed: Offsets, ends: dict[int, int]) -> list[LanePosition]:
-    """A partition without a commit stands where the trigger started."""
-    start = triggers.decided_start(trigger, topic)
+def _positions(resource: Resource, topic: Topic, committed: Offsets, ends: dict[int, int]) -> list[LanePosition]:
+    """A partition without a commit stands where the resource started."""
+    start = starts.decided(resource, topic.topic_id)
     positions = dict(start.covering(topic.partitions).positions) if start else {}
     for (name, partition), at in committed.items():
         if name == topic.name:
             positions[partition] = at.offset
-    return [LanePosition(p, positions.get(p, 0), end) for p, end in sorted(ends.items())]
+    return [LanePosition(topic.name, p, positions.get(p, 0), end) for p, end in sorted(ends.items())]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from penstock.control.kinds import KINDS, Resource, condition, name_of, namespace_of, uid_of
+from penstock.control.kinds import WITH_STATUS, Resource, condition, name_of, namespace_of, uid_of
 from penstock.control.parts import SystemStatus
 from penstock.control.telemetry import Counts
 
@@ -19,9 +19,7 @@ def text(resources: list[Resource], system: SystemStatus, told: Counts) -> str:
         "# TYPE penstock_resources gauge",
     ]
     counts = Counter((each["kind"], condition(each, "Ready")["status"]) for each in resources if "status" in each)
-    for kind in KINDS:
-        if kind.name == "ConfigMap":
-            continue
+    for kind in WITH_STATUS:
         for ready in ("True", "False", "Unknown"):  # at 0 from the start, so that a rate has something to stand on
             lines.append(_line("penstock_resources", counts[kind.name, ready], kind=kind.name, ready=ready))
     lines += [

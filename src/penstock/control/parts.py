@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.control.kinds import TRIGGER, name_of, namespace_of, uid_of
+from penstock.control.kinds import name_of, namespace_of, uid_of
 from penstock.control.lag import LagReader, Lags
 from penstock.control.world import World
 from penstock.errors import PenstockError
@@ -46,7 +46,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
         kafka = Part("kafka", "not answering", error.message, servers)
     receiver = world.receiver.ready()
     dispatcher = world.reports.dispatcher()
-    names = {uid_of(each): f"{namespace_of(each)}/{name_of(each)}" for each in world.store.list(TRIGGER.name)}
+    names = {uid_of(each): f"{namespace_of(each)}/{name_of(each)}" for each in world.store.list()}
     queries = tuple(
         {
             "topic": q.topic,

@@ -34,25 +34,26 @@ def reset(world: World, lag: LagReader, namespace: str, name: str, to: str, *, d
     """What it means for each partition; and, unless it is a dry run, the move itself."""
     lanes = lag.read().get(f"{TRIGGER.name}/{namespace}/{name}")
     trigger = world.store.get(TRIGGER.name, namespace, name)
-    topic = lag.topic(trigger) if trigger is not None else None
-    if trigger is None or topic is None or not lanes:
+    found = lag.topics(trigger) if trigger is not None else []
+    if trigger is None or not found or not lanes:
         raise Rejected(
             f'trigger "{name}" has no position in namespace {namespace}',
             hint="it gets one when it is ready: `penstock get triggers`",
         )
-    asked = _asked(world, topic.name, len(lanes), to)
+    [topic] = found
+    asked = _asked(world.admin_of(topic.cluster), topic.name, len(lanes), to)
     moves = [Move(each.partition, each.position, _within(each, asked)) for each in lanes]
     if not dry_run:
         group = names.trigger_group(namespace, name)
-        world.groups.commit(group, topic.name, {each.partition: each.to for each in moves}, MARK)
+        world.groups_of(topic.cluster).commit(group, topic.name, {each.partition: each.to for each in moves}, MARK)
     return [each.as_json() for each in moves]
 
 
-def _asked(world: World, topic: str, partitions: int, to: str) -> dict[int, int]:
+def _asked(admin: Any, topic: str, partitions: int, to: str) -> dict[int, int]:
     if to == "earliest":
-        return topics.earliest_offsets(world.admin, topic, partitions)
+        return topics.earliest_offsets(admin, topic, partitions)
     if to == "latest":
-        return topics.latest_offsets(world.admin, topic, partitions)
+        return topics.latest_offsets(admin, topic, partitions)
     if OFFSETS.fullmatch(to):
         offsets = {int(p): int(o) for p, o in (each.split("=") for each in to.split(","))}
         strange = sorted(offsets.keys() - set(range(partitions)))
@@ -60,7 +61,7 @@ def _asked(world: World, topic: str, partitions: int, to: str) -> dict[int, int]
             raise Rejected(f"{topic} has no partition {strange[0]}; it has 0 to {partitions - 1}")
         return offsets
     try:
-        return topics.offsets_at(world.admin, topic, partitions, times.epoch_of(to))
+        return topics.offsets_at(admin, topic, partitions, times.epoch_of(to))
     except ValueError as error:
         raise Rejected(
             f'"{to}" is no position: {error}',

@@ -12,19 +12,16 @@ import threading
 import time
 from collections.abc import Callable
 
-from penstock.control import broker_steps, brokers, names, trigger_steps
+from penstock.control import egress_steps, ingress_steps, names, starts
+from penstock.control.dependents import dependents
 from penstock.control.kinds import (
-    BROKER,
-    CONFIG_MAP,
-    TRIGGER,
+    EGRESS,
+    INGRESS,
     Resource,
     generation_of,
     is_being_deleted,
     key_of,
-    name_of,
-    namespace_of,
     noted,
-    spec_of,
     status_of,
 )
 from penstock.control.world import World
@@ -34,6 +31,8 @@ logger = logging.getLogger("penstock.control")
 
 FIRST_BACKOFF_SECONDS = 0.1
 LONGEST_BACKOFF_SECONDS = 5.0
+_INGRESS = {kind.name for kind in INGRESS}
+_EGRESS = {kind.name for kind in EGRESS}
 
 
 def backoff_seconds(attempt: int) -> float:
@@ -102,13 +101,12 @@ class Reconciler:
             self._work.add(key)
 
     def on_query(self, topic: str) -> None:
-        """The dispatcher said something new about a topic: its triggers may want to show it."""
-        for broker in self._world.store.list(BROKER.name):
-            if noted(broker).get(names.NOTED_TOPIC) == topic:
-                if is_being_deleted(broker):
-                    self._work.add(key_of(broker))
-                for trigger in broker_steps.triggers_of(self._world, broker):
-                    self._work.add(key_of(trigger))
+        """The dispatcher said something new about a topic: who reads it may want to show it."""
+        for resource in self._world.store.list():
+            kind, notes = resource["kind"], noted(resource)
+            is_ending = is_being_deleted(resource) and notes.get(names.NOTED_TOPIC) == topic
+            if (kind in _EGRESS and topic in starts.noted_starts(resource)) or (kind in _INGRESS and is_ending):
+                self._work.add(key_of(resource))
 
     def _run(self) -> None:
         next_resync = time.monotonic()
@@ -123,7 +121,7 @@ class Reconciler:
 
     def _add_everything(self) -> None:
         # Brokers before triggers: a trigger takes its topic from its broker's status.
-        everything = sorted(self._world.store.list(), key=lambda r: r["kind"] == TRIGGER.name)
+        everything = sorted(self._world.store.list(), key=lambda r: r["kind"] in _EGRESS)
         for key in dict.fromkeys([*map(key_of, everything), *self._world.contract.keys()]):
             self._work.add(key)
 
@@ -151,33 +149,10 @@ class Reconciler:
             self._world.contract.remove(key)
             return True
         deleting = is_being_deleted(resource)
-        if kind == BROKER.name:
-            return (broker_steps.take_apart if deleting else broker_steps.reconcile)(self._world, resource)
-        if kind == TRIGGER.name:
-            return (trigger_steps.take_apart if deleting else trigger_steps.reconcile)(self._world, resource)
-        if deleting:  # a ConfigMap is only read: nothing to take apart
+        if kind in _INGRESS:
+            return (ingress_steps.take_apart if deleting else ingress_steps.reconcile)(self._world, resource)
+        if kind in _EGRESS:
+            return (egress_steps.take_apart if deleting else egress_steps.reconcile)(self._world, resource)
+        if deleting:  # of what is only read there is nothing to take apart
             self._world.store.remove(resource)
         return True
-
-
-def dependents(everything: list[Resource], changed: Resource) -> list[str]:
-    """The keys of the resources whose plan reads the changed one."""
-    if changed["kind"] == CONFIG_MAP.name:
-        at = (namespace_of(changed), name_of(changed))
-        return [
-            key_of(each)
-            for each in everything
-            if each["kind"] == BROKER.name and brokers.config_reference(each) == at
-        ]
-    if changed["kind"] == BROKER.name:
-        return [key_of(each) for each in everything if each["kind"] == TRIGGER.name and _reads(each, changed)]
-    return []
-
-
-def _reads(trigger: Resource, broker: Resource) -> bool:
-    spec, at = spec_of(trigger), (namespace_of(broker), name_of(broker))
-    if (namespace_of(trigger), spec.get("broker")) == at:
-        return True
-    destinations = (spec.get("subscriber"), (spec.get("delivery") or {}).get("deadLetterSink"))
-    refs = [d["ref"] for d in destinations if d and d.get("ref")]
-    return any((ref.get("namespace") or namespace_of(trigger), ref.get("name")) == at for ref in refs)

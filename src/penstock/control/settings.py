@@ -1,6 +1,7 @@
 """The settings of the controller process."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock.ports import http_url
 from penstock.settings import setting
@@ -14,12 +15,22 @@ class ControllerSettings:
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
     receiver_url: str = setting("", "where the controller reaches the receiver; empty: on this machine")
     bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
+    home_aliases: str = setting(
+        "my-cluster-kafka-bootstrap.kafka:9092,my-cluster-kafka-bootstrap.kafka.svc:9092",
+        "other names of that cluster in resources, with commas; Knative's examples use these",
+    )
+    data_dir: str = setting(".penstock", "where data is kept, Secrets among it")
+    secrets_dir: str = setting("", "where Secrets are kept; empty: secrets in the data directory")
     default_partitions: int = setting(4, "partitions of a new broker's topic; each costs the dispatcher a worker")
     default_replication_factor: int = setting(0, "copies of a new broker's topic; 0: three, or as many as brokers")
     default_retention_ms: int = setting(7 * 24 * 3600 * 1000, "how long a broker's topic keeps events")
     core_replication_factor: int = setting(0, "copies of Penstock's own topics; 0: three, or as many as brokers")
     resync_seconds: float = setting(5.0, "how often every resource is compared with what is there")
     dispatcher_stale_seconds: float = setting(10.0, "a dispatcher silent for this long counts as not answering")
+
+    @property
+    def secrets_path(self) -> Path:
+        return Path(self.secrets_dir or Path(self.data_dir, "secrets")).expanduser().absolute()
 
     @property
     def ingress_url(self) -> str:

@@ -15,11 +15,13 @@ from penstock.contract.model import RESOURCES_TOPIC
 from penstock.control import validate
 from penstock.control.admission import Stamp, Verdict, admitted
 from penstock.control.conditions import timestamp
-from penstock.control.kinds import Resource, is_being_deleted, key_of, namespace_of
+from penstock.control.kinds import SECRET, Resource, is_being_deleted, key_of, name_of, namespace_of
 from penstock.control.records import Records
+from penstock.control.secrets import Secrets
 from penstock.errors import Rejected
 from penstock.filter.check import Problem
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.secret_files import Data
 
 REFRESH_SECONDS = 5.0  # others wait for the store meanwhile
 
@@ -44,7 +46,9 @@ class Store(Protocol):
 
     def list(self, kind: str | None = None, namespace: str | None = None) -> list[Resource]: ...
 
-    def apply(self, applied: Any) -> tuple[Resource, Verdict]: ...
+    def apply(self, applied: Any, *, dry_run: bool = False) -> tuple[Resource, Verdict]:
+        """The stored object and what it was; in a dry run what it would be, with nothing stored."""
+        ...
 
     def delete(self, kind: str, namespace: str, name: str) -> Resource | None:
         """Marks it as being deleted; reconciling takes it apart and then calls ``remove``."""
@@ -63,8 +67,12 @@ class KafkaStore:
     """The local store. Values are whole objects as JSON; the key is ``Kind/namespace/name``."""
 
     def __init__(
-        self, connection: KafkaConnection, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        connection: KafkaConnection,
+        secrets: Secrets,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self._secrets = secrets
         self._records = Records(connection, RESOURCES_TOPIC)
         self._clock = clock
         self._objects: dict[str, Resource] = {}  # replaced, never altered: readers need no lock and never wait
@@ -87,7 +95,7 @@ class KafkaStore:
             if (kind is None or each["kind"] == kind) and (namespace is None or namespace_of(each) == namespace)
         ]
 
-    def apply(self, applied: Any) -> tuple[Resource, Verdict]:
+    def apply(self, applied: Any, *, dry_run: bool = False) -> tuple[Resource, Verdict]:
         what = _shown(applied)
         with self._lock:
             self._refresh()
@@ -102,7 +110,14 @@ class KafkaStore:
             if problems:
                 raise Invalid(what, problems)
             stamp = Stamp(self._clock(), self._version + 1, lambda: str(uuid.uuid4()))
+            secret: Data | None = None
+            if applied["kind"] == SECRET.name:
+                applied, secret = self._secrets.stripped(applied)
             resource, verdict = admitted(applied, old, stamp)
+            if dry_run:
+                return resource, verdict
+            if secret is not None:  # before its record, which says that it is there
+                self._secrets.write(namespace_of(resource), str(metadata["name"]), secret)
             if verdict != "unchanged":
                 self._write(resource, "ADDED" if old is None else "MODIFIED")
             return resource, verdict
@@ -131,6 +146,8 @@ class KafkaStore:
             self._refresh()
             now = self._objects.get(key_of(resource))
             if now is not None and now["metadata"]["uid"] == resource["metadata"]["uid"]:
+                if now["kind"] == SECRET.name:
+                    self._secrets.remove(namespace_of(now), name_of(now))
                 self._records.put(key_of(resource), None)
                 self._objects = {key: each for key, each in self._objects.items() if key != key_of(resource)}
                 self._tell("DELETED", now)

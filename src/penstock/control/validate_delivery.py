@@ -146,7 +146,7 @@ def annotation_problems(annotations: Mapping[str, Any]) -> list[Problem]:
     secret = annotations.get(names.SIGNING_SECRET)
     if secret is not None and not (isinstance(secret, str) and _SECRET.fullmatch(secret)):
         found.append(Problem(_where(names.SIGNING_SECRET), f'"{secret}" is no name of a secret'))
-    found += _time_problems(annotations.get(names.PAUSED_UNTIL), _where(names.PAUSED_UNTIL), "")
+    found += time_problems(annotations.get(names.PAUSED_UNTIL), _where(names.PAUSED_UNTIL), "")
     wait = annotations.get(names.BATCH_WAIT)
     found += _duration_problems(wait, _where(names.BATCH_WAIT), positive=False)
     if not found and wait is not None and seconds_of(wait) > LONGEST_BATCH_WAIT_SECONDS:
@@ -159,10 +159,10 @@ def start_problems(annotations: Mapping[str, Any]) -> list[Problem]:
     asked = annotations.get(names.START)
     if asked in names.STARTS:
         return []
-    return _time_problems(asked, _where(names.START), f"{', '.join(names.STARTS)} or ")
+    return time_problems(asked, _where(names.START), f"{', '.join(names.STARTS)} or ")
 
 
-def _time_problems(value: Any, where: str, else_than: str) -> list[Problem]:
+def time_problems(value: Any, where: str, else_than: str) -> list[Problem]:
     if value is None:
         return []
     try:

@@ -23,9 +23,10 @@ def kind_problems(resource: Any) -> list[Problem]:
         near = nearest(kind, BY_NAME)
         advice = f"did you mean {near}?" if near else f"known are {', '.join(BY_NAME)}"
         return [Problem("kind", f'unknown kind "{kind}"; {advice}')]
-    expected = BY_NAME[kind].api_version
-    if api_version != expected:
-        return [Problem("apiVersion", f'must be "{expected}" for a {kind}, not {shown(api_version)}')]
+    served = BY_NAME[kind].api_versions
+    if api_version not in served:
+        expected = " or ".join(f'"{each}"' for each in served)
+        return [Problem("apiVersion", f"must be {expected} for a {kind}, not {shown(api_version)}")]
     return []
 
 

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from penstock.contract.model import Cluster
 from penstock.control.agreements import Contract
+from penstock.control.ingress import Surroundings
 from penstock.control.probe import Receiver
 from penstock.control.reports import Reports
+from penstock.control.secrets import Secrets
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Store
 from penstock.control.telemetry import Counts
+from penstock.errors import Misconfigured
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 
@@ -38,4 +42,26 @@ class World:
     counts: Counts
     receiver: Receiver
     ledger: Ledger
+    secrets: Secrets
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return Surroundings(self.store.get, self.store.list, self.settings, self.secrets)
+
+    def admin_of(self, cluster: Cluster) -> Any:
+        """The admin client of a cluster."""
+        if cluster.is_home:
+            return self.admin
+        raise Misconfigured(f"{cluster.bootstrap_servers} is another Kafka")
+
+    def new_admin_of(self, cluster: Cluster) -> Any:
+        """One that knows nothing yet."""
+        if cluster.is_home:
+            return self.connection.admin()
+        raise Misconfigured(f"{cluster.bootstrap_servers} is another Kafka")
+
+    def groups_of(self, cluster: Cluster) -> Groups:
+        if cluster.is_home:
+            return self.groups
+        raise Misconfigured(f"{cluster.bootstrap_servers} is another Kafka")

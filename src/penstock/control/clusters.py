@@ -1,0 +1,39 @@
+"""Which Kafka a resource means: home, or another one with its own addresses and credentials. Pure.
+
+In: servers as a resource or ConfigMap names them, and the Secret beside them. Out: the contract's ``Cluster``.
+"""
+
+from penstock.contract.model import HOME, Cluster
+from penstock.control.addresses import Lookup
+from penstock.control.kinds import SECRET, annotations_of, is_being_deleted
+from penstock.control.names import SECRET_VERSION
+from penstock.control.settings import ControllerSettings
+from penstock.errors import Misconfigured
+
+
+def cluster_of(servers: str, secret: tuple[str, str] | None, lookup: Lookup, settings: ControllerSettings) -> Cluster:
+    """Misconfigured when the Secret (namespace and name) does not exist."""
+    named = ",".join(each.strip() for each in servers.split(",") if each.strip())
+    is_home = not named or _is_home(named, settings)
+    if secret is None:
+        return HOME if is_home else Cluster(named)
+    found = lookup(SECRET.name, *secret)
+    if found is None or is_being_deleted(found):
+        raise Misconfigured(f"Secret {'/'.join(secret)} does not exist", hint="apply it: kind: Secret")
+    version = annotations_of(found).get(SECRET_VERSION, "")
+    return Cluster(settings.bootstrap_servers if is_home else named, "/".join(secret), version)
+
+
+def shown(cluster: Cluster, settings: ControllerSettings) -> str:
+    """As messages name it."""
+    where = cluster.bootstrap_servers or settings.bootstrap_servers
+    return f"Kafka at {where}" + (f" with Secret {cluster.secret}" if cluster.secret else "")
+
+
+def _is_home(servers: str, settings: ControllerSettings) -> bool:
+    home = {*_each(settings.bootstrap_servers), *_each(settings.home_aliases)}
+    return bool(home & _each(servers))
+
+
+def _each(servers: str) -> set[str]:
+    return {each.strip().lower() for each in servers.split(",") if each.strip()}

@@ -1,0 +1,191 @@
+"""What a resource that has events delivered comes to: starts, subscriptions in the contract, a status. Values only.
+
+Each kind says in ``plan`` what it wants (``triggers.py``, ``subscriptions.py``, ``sources.py``); the rest is the same
+for all of them, here. The order in which ``egress_steps.py`` makes it true matters, since it may be killed between
+any two steps:
+
+    1. the start positions are decided once and stored in the resource's status
+    2. the ledger gets them (lanes that have a record keep it)
+    3. the contract gets the subscriptions
+    4. the status says Ready
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from penstock.contract.model import Agreement, Delivery, Order, Pin, QueryReport, Subscription
+from penstock.control import deliveries, names, starts, times
+from penstock.control.addresses import Lookup, Resolved, resolve
+from penstock.control.conditions import Condition, false, merged, timestamp, true, unknown
+from penstock.control.ingress import Surroundings, Topic
+from penstock.control.kinds import (
+    Resource,
+    annotations_of,
+    condition,
+    generation_of,
+    name_of,
+    namespace_of,
+    noted,
+    status_of,
+    uid_of,
+)
+from penstock.control.starts import LATEST, Asked, Starts
+
+GONE_REASON = "410 Gone"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a resource comes to, given the others."""
+
+    served: str  # the type of the condition that says whether it is served
+    conditions: tuple[Condition, ...]  # all but that one
+    topics: tuple[Topic, ...] = ()  # where its events are; none while there is no topic
+    missing: tuple[str, ...] = ()  # topics that it names and that are not there
+    begin: Asked = LATEST
+    subscriptions: tuple[Subscription, ...] = ()  # what belongs into the contract
+    shown: Mapping[str, Any] = field(default_factory=dict)  # in the status besides
+    waits_for: str = ""  # why there is no subscription
+    group: str = ""
+
+
+Find = Callable[..., Mapping[str, Topic]]  # topics by name, asked of a cluster
+MakePlan = Callable[[Resource, Surroundings, Find], Plan]
+
+
+def common(resource: Resource, kind: str, topic: Topic, group: str, url: str) -> Subscription:
+    """What annotations say is the same for every kind."""
+    notes = annotations_of(resource)
+    return Subscription(
+        uid=uid_of(resource),
+        kind=kind,
+        namespace=namespace_of(resource),
+        name=name_of(resource),
+        topic=topic.name,
+        group=group,
+        subscriber_url=url,
+        paused=_paused(resource),
+        paused_until=times.epoch_of(notes.get(names.PAUSED_UNTIL)),
+        resumed=notes.get(names.RESUMED, ""),
+        cluster=topic.cluster,
+    )
+
+
+def order_of(resource: Resource, default: Order) -> Order:
+    """Validated when it was applied; what a foreign store may hold besides means what Knative takes it for."""
+    orders: dict[str | None, Order] = {"ordered": "ordered", "key": "key", "unordered": "unordered"}
+    return orders.get(annotations_of(resource).get(names.DELIVERY_ORDER), default)
+
+
+def gear_of(resource: Resource, owner: Resource | None = None) -> Pin:
+    pins: dict[str | None, Pin] = {"live": "live", "bulk": "bulk", "auto": "auto"}
+    of_owner = annotations_of(owner).get(names.GEAR) if owner is not None else None
+    return pins.get(annotations_of(resource).get(names.GEAR, of_owner), "auto")
+
+
+def _paused(resource: Resource) -> str:
+    """Why it is paused, if it is; an end alone says that it is."""
+    notes = annotations_of(resource)
+    return notes.get(names.PAUSED) or ("paused" if names.PAUSED_UNTIL in notes or names.PAUSED in notes else "")
+
+
+def dead_letter_sink(
+    delivery: Mapping[str, Any], namespace: str, owner: Resource | None, lookup: Lookup
+) -> Resolved | None:
+    """Where it is; None when none is asked for."""
+    if not delivery.get("deadLetterSink"):
+        return None
+    sink = resolve(delivery["deadLetterSink"], namespace, lookup)
+    own = (status_of(owner).get("address") or {}).get("url") if owner is not None else None
+    if sink.url and sink.url == own:
+        why = "the dead letter sink is where its events come from: what fails would come back for ever"
+        return Resolved(None, "DeadLetterSinkLoops", why)
+    return sink
+
+
+def delivery_of(resource: Resource, delivery: dict[str, Any], sink: Resolved | None) -> Delivery:
+    return deliveries.as_contract(delivery, sink.url if sink else None, annotations_of(resource))
+
+
+def owner_ready(type_: str, owner: Resource | None, what: str, name: str) -> Condition:
+    """Of the broker or channel that events come from."""
+    if owner is None:
+        return false(type_, f"{what}DoesNotExist", f'{what.lower()} "{name}" does not exist')
+    ready = condition(owner, "Ready")
+    if ready["status"] == "True":
+        return true(type_)
+    message = ready.get("message") or f'{what.lower()} "{name}" is not ready yet'
+    if ready["status"] == "False":
+        return false(type_, ready.get("reason") or f"{what}NotReady", message)
+    return unknown(type_, ready.get("reason") or f"{what}Unknown", message)
+
+
+def resolved(type_: str, *found: Resolved | None) -> Condition:
+    """Whether all of these lead somewhere; None: it was not asked for."""
+    for each in found:
+        if each is not None and not each.url:
+            return false(type_, each.reason, each.message)
+    return true(type_)
+
+
+def is_newer(owner: Resource, resource: Resource, topic: Topic) -> bool:
+    """Whether everything in the topic of a broker or channel came after the resource that reads it."""
+    before = starts.noted_starts(resource).get(topic.name)
+    if names.EXTERNAL_TOPIC in annotations_of(owner):
+        return before is not None and before.topic_id != ""  # somebody made the topic anew under our eyes
+    if before is not None:
+        return True
+    return str(owner["metadata"]["creationTimestamp"]) > str(resource["metadata"]["creationTimestamp"])
+
+
+def disabled(found: Plan) -> Plan:
+    """Of a subscriber that has answered 410 at this address: it gets nothing until somebody resumes it."""
+    paused = tuple(
+        msgspec.structs.replace(each, paused=GONE_REASON, paused_until=0.0) for each in found.subscriptions
+    )
+    return replace(found, subscriptions=paused)
+
+
+def agreement(resource: Resource, subscriptions: tuple[Subscription, ...]) -> Agreement:
+    return Agreement(uid=uid_of(resource), generation=generation_of(resource), subscriptions=subscriptions)
+
+
+def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
+    """True once starts and contract are durable, unless the dispatcher says that it cannot serve it."""
+    if not plan.subscriptions:
+        return unknown(plan.served, "NotSubscribed", plan.waits_for or "waits for what it refers to")
+    first = plan.subscriptions[0]
+    if first.paused == GONE_REASON:
+        what = f"{first.subscriber_url} answered 410 Gone: nothing is delivered to it, and nothing is lost"
+        advice = f"change its address, or resume the {first.kind.lower()}"
+        return false(plan.served, "SubscriberGone", f"{what}; {advice}")
+    if first.is_paused(now.timestamp()):
+        until = first.paused_until
+        end = f"until {timestamp(datetime.fromtimestamp(until, UTC))}" if until else "until it is resumed"
+        return true(plan.served, "Paused", f"{first.paused}; nothing is delivered {end}")
+    for report in reports:
+        if report.state in ("refused", "failed"):
+            reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
+            return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
+    if plan.missing:
+        return false(plan.served, "TopicMissing", f"topic {', '.join(plan.missing)} does not exist")
+    return true(plan.served)
+
+
+def status(resource: Resource, plan: Plan, decided: Starts, subscribed: Condition, now: datetime) -> dict[str, Any]:
+    before = status_of(resource)
+    notes = dict(noted(resource))
+    if decided:
+        notes[names.NOTED_START] = starts.as_note(decided)
+    shaped: dict[str, Any] = {
+        "observedGeneration": generation_of(resource),
+        "conditions": merged(before.get("conditions") or [], (*plan.conditions, subscribed), now),
+        **{name: value for name, value in plan.shown.items() if value},
+    }
+    if notes:
+        shaped["annotations"] = notes
+    return shaped

@@ -1,0 +1,140 @@
+"""What a KafkaSource wants: the records of topics that are there already, as events, at one sink."""
+
+from typing import Any
+
+import msgspec
+
+from penstock.contract.model import Cluster, Order, RecordsAsEvents, Subscription
+from penstock.control import egress, names, starts
+from penstock.control.addresses import resolve
+from penstock.control.clusters import cluster_of
+from penstock.control.clusters import shown as shown_cluster
+from penstock.control.conditions import Condition, false, true
+from penstock.control.egress import Find, Plan
+from penstock.control.ingress import Surroundings, Topic
+from penstock.control.kinds import Resource, name_of, namespace_of, spec_of, uid_of
+from penstock.errors import Misconfigured, PenstockError, Unavailable
+
+SERVED = "ConsumerGroup"
+
+
+def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
+    namespace, spec = namespace_of(source), spec_of(source)
+    sink = resolve(spec["sink"], namespace, around.lookup)
+    delivery = spec.get("delivery") or {}
+    dead = egress.dead_letter_sink(delivery, namespace, None, around.lookup)
+    connected, topics = _topics(source, around, find)
+    wanted = [str(each) for each in spec["topics"]]
+    subscriptions: tuple[Subscription, ...] = ()
+    if sink.url and (dead is None or dead.url):
+        subscriptions = tuple(
+            msgspec.structs.replace(
+                egress.common(source, "KafkaSource", topic, group_of(source), sink.url),
+                delivery=egress.delivery_of(source, delivery, dead),
+                order=_order(spec),
+                gear=egress.gear_of(source),
+                records=RecordsAsEvents(
+                    names.record_source(namespace, name_of(source), topic.name), _key_type(source)
+                ),
+                extensions=dict((spec.get("ceOverrides") or {}).get("extensions") or {}),
+            )
+            for topic in topics
+        )
+    # A topic that was made after the source holds only what came after it.
+    known = starts.noted_starts(source)
+    is_newer = bool(topics) and all(each.name in known for each in topics)
+    return Plan(
+        served=SERVED,
+        conditions=(egress.resolved("SinkProvided", sink, dead), connected),
+        topics=topics,
+        missing=tuple(each for each in wanted if each not in {topic.name for topic in topics}),
+        begin=starts.asked(spec.get("initialOffset"), is_newer=is_newer),
+        subscriptions=subscriptions,
+        shown={
+            "sinkUri": sink.url,
+            "deadLetterSinkUri": dead.url if dead else None,
+            "consumers": int(spec.get("consumers") or 1),
+        },
+        waits_for="waits for its topics or its sink",
+        group=group_of(source),
+    )
+
+
+def _topics(source: Resource, around: Surroundings, find: Find) -> tuple[Condition, tuple[Topic, ...]]:
+    """Those of its topics that are there, and whether its Kafka could be asked."""
+    spec = spec_of(source)
+    try:
+        cluster = cluster_of_source(source, around)
+    except Misconfigured as error:
+        return false("ConnectionEstablished", "SecretMissing", error.message), ()
+    try:
+        found = find(cluster, [str(each) for each in spec["topics"]])
+    except PenstockError as error:
+        if isinstance(error, Unavailable) and cluster.is_home:
+            raise
+        where = shown_cluster(cluster, around.settings)
+        return false("ConnectionEstablished", "KafkaUnavailable", f"{where}: {error.message}"), ()
+    return true("ConnectionEstablished"), tuple(found[each] for each in spec["topics"] if each in found)
+
+
+def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
+    """Its credentials come from keys of any Secrets; together they are kept as one that no user can name."""
+    servers = ",".join(spec_of(source).get("bootstrapServers") or [])
+    data = _credentials(source, around)
+    if data is None:
+        return cluster_of(servers, None, around.lookup, around.settings)
+    namespace, name = kept_secret(source)
+    version = around.secrets.kept(namespace, name, data)
+    return Cluster(servers or around.settings.bootstrap_servers, f"{namespace}/{name}", version)
+
+
+def kept_secret(source: Resource) -> tuple[str, str]:
+    """A namespace has no dot, so this is nobody else's."""
+    return f"kafkasources.{namespace_of(source)}", name_of(source)
+
+
+def _credentials(source: Resource, around: Surroundings) -> dict[str, bytes] | None:
+    """In the form of the Secrets of brokers and sinks; None when it needs none."""
+    net = spec_of(source).get("net") or {}
+    sasl, tls = (net.get(part) or {} for part in ("sasl", "tls"))
+    has_sasl, has_tls = bool(sasl.get("enable")), bool(tls.get("enable"))
+    if not has_sasl and not has_tls:
+        return None
+    protocol = "SASL_SSL" if has_sasl and has_tls else "SASL_PLAINTEXT" if has_sasl else "SSL"
+    data = {"protocol": protocol.encode()}
+    if has_sasl:
+        data["sasl.mechanism"] = _looked_up(source, sasl.get("type"), around) or b"PLAIN"
+        data["user"] = _looked_up(source, sasl.get("user"), around) or b""
+        data["password"] = _looked_up(source, sasl.get("password"), around) or b""
+    if has_tls:
+        for field, key in (("caCert", "ca.crt"), ("cert", "user.crt"), ("key", "user.key")):
+            if (value := _looked_up(source, tls.get(field), around)) is not None:
+                data[key] = value
+        if "user.crt" not in data:
+            data["user.skip"] = b"true"
+    return data
+
+
+def _looked_up(source: Resource, reference: Any, around: Surroundings) -> bytes | None:
+    if not reference or not reference.get("secretKeyRef"):
+        return None
+    namespace, asked = namespace_of(source), reference["secretKeyRef"]
+    found = around.secrets.read(namespace, str(asked["name"]))
+    if asked["key"] not in found:
+        if asked.get("optional"):
+            return None
+        raise Misconfigured(f"Secret {namespace}/{asked['name']} has no key {asked['key']}")
+    return found[asked["key"]]
+
+
+def group_of(source: Resource) -> str:
+    return str(spec_of(source).get("consumerGroup") or names.source_group(uid_of(source)))
+
+
+def _order(spec: dict[str, Any]) -> Order:
+    orders: dict[str | None, Order] = {"unordered": "unordered", "key": "key"}
+    return orders.get(spec.get("ordering"), "ordered")
+
+
+def _key_type(source: Resource) -> Any:
+    return (source["metadata"].get("labels") or {}).get(names.KEY_TYPE_LABEL) or "string"

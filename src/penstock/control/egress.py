@@ -10,7 +10,7 @@ any two steps:
     4. the status says Ready
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +33,7 @@ from penstock.control.kinds import (
     status_of,
     uid_of,
 )
+from penstock.control.loops import Loop
 from penstock.control.starts import LATEST, Asked, Starts
 
 GONE_REASON = "410 Gone"
@@ -51,6 +52,8 @@ class Plan:
     shown: Mapping[str, Any] = field(default_factory=dict)  # in the status besides
     waits_for: str = ""  # why there is no subscription
     group: str = ""
+    refused: str = ""  # why it is not begun although everything is there
+    remark: str = ""  # what its user should know although it is served
 
 
 Find = Callable[..., Mapping[str, Topic]]  # topics by name, asked of a cluster
@@ -150,12 +153,23 @@ def disabled(found: Plan) -> Plan:
     return replace(found, subscriptions=paused)
 
 
+def looping(found: Plan, loops: Sequence[Loop]) -> Plan:
+    """Of what would send its own events to itself for ever: it is not begun. Where it only may, it is said."""
+    endless = [each for each in loops if each.is_endless]
+    if not endless:
+        return replace(found, remark=f"its events may come back to it: {loops[0].shown}")
+    why = f"its events would come back to it for ever: {endless[0].shown}; send them elsewhere, or filter them"
+    return replace(found, subscriptions=(), refused=why)
+
+
 def agreement(resource: Resource, subscriptions: tuple[Subscription, ...]) -> Agreement:
     return Agreement(uid=uid_of(resource), generation=generation_of(resource), subscriptions=subscriptions)
 
 
 def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
     """True once starts and contract are durable, unless the dispatcher says that it cannot serve it."""
+    if plan.refused:
+        return false(plan.served, "EndlessLoop", plan.refused)
     if not plan.subscriptions:
         return unknown(plan.served, "NotSubscribed", plan.waits_for or "waits for what it refers to")
     first = plan.subscriptions[0]
@@ -173,7 +187,7 @@ def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
     if plan.missing:
         return false(plan.served, "TopicMissing", f"topic {', '.join(plan.missing)} does not exist")
-    return true(plan.served)
+    return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
 
 
 def status(resource: Resource, plan: Plan, decided: Starts, subscribed: Condition, now: datetime) -> dict[str, Any]:

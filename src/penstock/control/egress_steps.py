@@ -42,7 +42,7 @@ def plan_of(world: World, resource: Resource) -> Plan:
 
 def reconcile(world: World, resource: Resource) -> bool:
     """Whether it is settled; if not, it is worth looking again soon."""
-    plan = _unless_gone(world, resource, plan_of(world, resource))
+    plan = _unless_looping(world, resource, _unless_gone(world, resource, plan_of(world, resource)))
     decided = _choose_starts(world, resource, plan)
     if decided != starts.noted_starts(resource) and plan.topics:
         stored = _store_decision(world, resource, plan, decided)
@@ -71,6 +71,12 @@ def _unless_gone(world: World, resource: Resource, plan: Plan) -> Plan:
         return egress.disabled(plan)
     world.reports.forget_gone(uid_of(resource))
     return plan
+
+
+def _unless_looping(world: World, resource: Resource, plan: Plan) -> Plan:
+    known = world.contract.map(world.settings.ingress_url)
+    found = [loop for each in plan.subscriptions if (loop := known.loop(each)) is not None]
+    return egress.looping(plan, found) if found else plan
 
 
 def _choose_starts(world: World, resource: Resource, plan: Plan) -> Starts:

@@ -38,6 +38,16 @@ class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
 HOME = Cluster()
 
 
+def place_of(topic: str, cluster: Cluster) -> str:
+    """``topic`` at home, ``topic@bootstrap`` elsewhere. A topic's name has no @."""
+    return topic if cluster.is_home else f"{topic}@{cluster.bootstrap_servers}"
+
+
+def topic_of(place: str) -> str:
+    """The name that the topic has in its cluster."""
+    return place.partition("@")[0]
+
+
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where an ingress address leads."""
 
@@ -97,6 +107,11 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     cluster: Cluster = HOME  # where its topic is
     settings: dict[str, str] = {}  # of the consumer, as Kafka's own clients name them
 
+    @property
+    def place(self) -> str:
+        """Which topic it is, of all clusters together: what queries, reports and bells go by."""
+        return place_of(self.topic, self.cluster)
+
     def is_paused(self, now: float) -> bool:
         return bool(self.paused) and (not self.paused_until or now < self.paused_until)
 
@@ -112,14 +127,14 @@ class Agreement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 # Keys of the report topic.
 HEARTBEAT = "dispatcher"
-QUERY = "query/"  # the topic follows, the value is a QueryReport
+QUERY = "query/"  # the place of the topic follows, the value is a QueryReport
 GONE = "gone/"  # the uid of a subscription follows, the value is a Gone
 
 
 class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the dispatcher says about the query of one topic."""
 
-    topic: str
+    topic: str  # its place: the name at home, with @ and the cluster's address elsewhere
     state: Literal["starting", "running", "refused", "failed"]
     reason: str = ""
     subscriptions: tuple[str, ...] = ()  # uids it serves

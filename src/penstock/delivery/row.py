@@ -1,13 +1,27 @@
 """A row: one event as Spark hands it over, with the lanes that want it. Made by ``pipeline``, kept until all
-its deliveries are finished."""
+its deliveries are finished. And where rows come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from penstock.event.foreign import Foreign
 
 
 class Row:
     """plain slots, since one is made per event."""
 
-    __slots__ = ("body", "headers", "is_poison", "is_wide", "json", "key", "matched", "offset", "unfinished")
+    __slots__ = (
+        "body",
+        "foreign",
+        "headers",
+        "is_poison",
+        "is_wide",
+        "json",
+        "key",
+        "matched",
+        "offset",
+        "unfinished",
+    )
 
     def __init__(
         self, offset: int, matched: Sequence[int], headers: list[bytes], body: bytes, key: int | None = None
@@ -17,7 +31,21 @@ class Row:
         self.headers = headers  # finished HTTP header lines, the same for every subscriber
         self.body = body
         self.key = key  # a checksum of the record's key, where somebody wants events in its order
+        self.foreign: Foreign | None = None  # of a record that is no event; a source makes one of it
         self.is_wide = False  # its header lines are more than servers take: it travels as JSON
         self.is_poison = False  # it ended its worker twice: it is given up without being touched
         self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
         self.unfinished = 0  # deliveries that still hold the row
+
+
+class Source(Protocol):
+    """Where rows come from."""
+
+    is_over: bool  # no more will come
+    is_ready: bool  # there are rows, whatever the descriptor says
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when there are rows."""
+
+    def read(self) -> Iterable[Row]:
+        """The rows that are there."""

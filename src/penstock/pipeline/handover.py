@@ -26,9 +26,10 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 
 from penstock.contract.model import ADDRESSEE, Subscription
+from penstock.delivery.forms import NO_CONTENT_TYPE, WIDE_BYTES, binary_lines
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
-from penstock.event.http import PLAIN, STRUCTURED, encode_binary, percent_encode_header
+from penstock.event.http import PLAIN, STRUCTURED, percent_encode_header
 from penstock.event.kafka import decode_record
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_values import literal
@@ -36,7 +37,6 @@ from penstock.filter.matching import Column, Matching, text_of
 from penstock.pipeline.decode import decoded
 
 PREFIX_WIDTH = 48
-WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
 WHOLE_STAGE_SQL = 6_000  # characters of the filters' SQL
 
 # Between headers: nobody writes this by chance, as they would a NUL, since private headers hold numbers in binary.
@@ -49,7 +49,6 @@ TRACES = (b"traceparent:", b"tracestate:")
 PASSED_ON = (b"content-type", b"traceparent", b"tracestate")  # beside attributes
 OWN_ATTRIBUTES = b"ce-knativekafka"  # where an event stands in Kafka: said anew by every broker
 NONE = NO_ERRORS = b"-"
-NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 
 # ── in Spark ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -212,11 +211,8 @@ def _lines(names: Names, values: list[bytes]) -> list[bytes]:
 def _structured(names: Names, values: list[bytes], data: bytes) -> tuple[list[bytes], bytes]:
     """A structured record in binary form: what subscribers get."""
     event = decode_record(data, [("content-type", STRUCTURED.encode())])
-    headers, body = encode_binary(event)
-    lines = [name + b":" + value if value else name + b";" for name, value in headers]
+    lines, body = binary_lines(event)
     lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
-    if event.content_type is None:
-        lines.append(NO_CONTENT_TYPE)
     for field, value in zip(names.fields, values, strict=True):
         if field in TRACES and (line := _careful(field, value)):
             lines.append(line)

@@ -29,7 +29,7 @@ MOST_BYTES = 1024 * 1024
 
 
 class SparkRows:
-    """A ``delivery.deliver.Source`` over the Arrow batches of one task."""
+    """A ``delivery.row.Source`` over the Arrow batches of one task."""
 
     def __init__(
         self, batches: Iterator[Any], topic: str, filter_errors: FilterErrors, make_marks: MakeMarks

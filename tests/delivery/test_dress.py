@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, Delivery, RecordsAsEvents
-from penstock.delivery.row import Row
+from penstock.delivery.row import ForeignRow, Row
 from penstock.event.foreign import Foreign
 from penstock.event.http import decode
 from penstock.event.model import Event
@@ -38,9 +38,8 @@ def row(offset: int = 7, places: tuple[int, ...] = (0,), lines: list[bytes] | No
 
 
 def foreign(offset: int, places: tuple[int, ...] = (0,), value: bytes = b"plain", **fields: Any) -> Row:
-    made = Row(offset, places, [], value)
-    made.foreign = Foreign(3, offset, 1_577_836_800_000, b"k", [(b"content-type", b"text/plain")])._replace(**fields)
-    return made
+    record = Foreign(3, offset, 1_577_836_800_000, b"k", [(b"content-type", b"text/plain")])
+    return ForeignRow(record._replace(**fields), places, value)
 
 
 def events(request: Request) -> list[Event]:
@@ -161,6 +160,7 @@ def test_a_record_with_a_long_key_or_an_envelope_arrives(sink: MakeSink) -> None
         rows.offer(foreign(1, value=b"{trunc", headers=broken))
     long, envelope = map(event, subscriber.requests)
     assert (len(long.attributes["key"]), long.data, long.attributes["e"]) == (9_000, b"plain", "1")
+    assert subscriber.requests[0].headers["content-type"] == "application/cloudevents+json"
     assert (envelope.data, envelope.attributes["datacontenttype"]) == (b"{trunc", "application/cloudevents+json")
     assert (envelope.attributes["e"], envelope.attributes["type"]) == ("1", "dev.knative.kafka.event")
     assert subscriber.requests[1].headers["traceparent"] == "00-abc-def-01"

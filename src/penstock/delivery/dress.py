@@ -10,7 +10,7 @@ import re
 
 from penstock.contract.model import RecordsAsEvents, Subscription
 from penstock.delivery.forms import TRACES, WIDE_BYTES, binary_lines, event_of, traces
-from penstock.delivery.row import Row
+from penstock.delivery.row import ForeignRow, Row
 from penstock.event.attributes import FORBIDDEN, NAME
 from penstock.event.foreign import event_of_record
 from penstock.event.http import percent_encode_header
@@ -32,9 +32,9 @@ class Dress:
 
     def event(self, row: Row) -> Row:
         """The event itself, which a dead letter keeps."""
-        if row.foreign is None or self._records is None:
-            return row
-        return _made(row, self._records)
+        if isinstance(row, ForeignRow) and self._records is not None:
+            return _made(row, self._records)
+        return row
 
     def outgoing(self, row: Row) -> Row:
         """What is sent."""
@@ -53,9 +53,8 @@ def dress_of(subscription: Subscription) -> Dress | None:
     return Dress(subscription) if subscription.records or subscription.extensions else None
 
 
-def _made(row: Row, records: RecordsAsEvents) -> Row:
-    foreign = row.foreign
-    assert foreign is not None
+def _made(row: ForeignRow, records: RecordsAsEvents) -> Row:
+    foreign = row.record
     event = event_of_record(foreign, row.body, records.source, records.key_type)
     place = {"knativekafkapartition": str(foreign.partition), "knativekafkaoffset": str(foreign.offset)}
     told = {name + b":": value for name, value in foreign.headers}  # of two the last one counts

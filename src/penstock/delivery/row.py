@@ -10,18 +10,7 @@ from penstock.event.foreign import Foreign
 class Row:
     """plain slots, since one is made per event."""
 
-    __slots__ = (
-        "body",
-        "foreign",
-        "headers",
-        "is_poison",
-        "is_wide",
-        "json",
-        "key",
-        "matched",
-        "offset",
-        "unfinished",
-    )
+    __slots__ = ("body", "headers", "is_poison", "is_wide", "json", "key", "matched", "offset", "unfinished")
 
     def __init__(
         self, offset: int, matched: Sequence[int], headers: list[bytes], body: bytes, key: int | None = None
@@ -31,11 +20,20 @@ class Row:
         self.headers = headers  # finished HTTP header lines, the same for every subscriber
         self.body = body
         self.key = key  # a checksum of the record's key, where somebody wants events in its order
-        self.foreign: Foreign | None = None  # of a record that is no event; a source makes one of it
         self.is_wide = False  # its header lines are more than servers take: it travels as JSON
         self.is_poison = False  # it ended its worker twice: it is given up without being touched
         self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
         self.unfinished = 0  # deliveries that still hold the row
+
+
+class ForeignRow(Row):
+    """Of a record that is no event: a source makes one of it, and each source its own."""
+
+    __slots__ = ("record",)
+
+    def __init__(self, record: Foreign, matched: Sequence[int], body: bytes, key: int | None = None) -> None:
+        super().__init__(record.offset, matched, [], body, key)
+        self.record = record
 
 
 class Source(Protocol):

@@ -13,11 +13,13 @@ import msgspec
 
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
-from penstock.event.http import PLAIN, decode
+from penstock.event.http import PLAIN, decode, encode_binary
 from penstock.event.json_form import as_member, encode_event
 from penstock.event.media import BATCHED, STRUCTURED, is_envelope, is_json
 from penstock.event.model import Event
 
+WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
+NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 TRACES = (b"traceparent:", b"tracestate:")
 STRUCTURED_LINE = b"content-type:" + STRUCTURED.encode()
 BATCHED_LINE = b"content-type:" + BATCHED.encode()
@@ -41,6 +43,15 @@ def event_of(row: Row) -> Event:
         names = {name.decode("latin-1")[3:]: value.decode("latin-1") for name, value in fields if name[:3] == b"ce-"}
         event = Event(names, row.body)
     return event
+
+
+def binary_lines(event: Event) -> tuple[list[bytes], bytes]:
+    """Header lines and body of binary mode; of an event about an event, structured ones."""
+    headers, body = encode_binary(event)
+    lines = [name + b":" + value if value else name + b";" for name, value in headers]
+    if event.content_type is None:
+        lines.append(NO_CONTENT_TYPE)
+    return lines, body
 
 
 def structured(lines: list[bytes], body: bytes) -> tuple[list[bytes], bytes]:

@@ -93,8 +93,10 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     """The function that Spark calls: delivers every row and yields nothing."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    filter_errors = FilterErrors(assignment.subscriptions())
-    source = SparkRows(batches, assignment.topic, filter_errors, partial(_make_marks, assignment))
+    subscriptions = assignment.subscriptions()
+    filter_errors = FilterErrors(subscriptions)
+    sources = frozenset(place for place, each in enumerate(subscriptions) if each.records is not None)
+    source = SparkRows(batches, assignment.topic, filter_errors, partial(_make_marks, assignment), sources)
     standby = Standby(assignment)
     if assignment.replaces:
         standby.get_ready()

@@ -54,13 +54,15 @@ class Ingress:
         """Step 1, the head is there: the answer if it needs no body, None if this is an event to be read."""
         path = request.path
         by_path = self.routes.by_path
-        route = by_path.get(path) or by_path.get(path.removesuffix(b"/"))
+        route = (
+            by_path.get(path) or by_path.get(path.removesuffix(b"/")) or self.routes.of_host(request.header(b"host"))
+        )
         if route is None:
             if path in HEALTH:
                 return self._state(request)
             if not self.routes.are_current:
                 return answers.NOT_READY
-            return answers.refusal(404, f"no resource has the address {path[:200].decode('latin-1')}")
+            return _unknown(request)
         if request.method != b"POST":
             return _other_method(request)
         request.route = route
@@ -127,6 +129,11 @@ class Ingress:
         if self.draining:
             return answers.DRAINING
         return answers.OK if self.routes.are_current else answers.NOT_READY
+
+
+def _unknown(request: Request) -> Answer:
+    path, host = (text[:200].decode("latin-1") for text in (request.path, request.header(b"host")))
+    return answers.refusal(404, f"no resource has the address {path}, or the host {host}")
 
 
 def _other_method(request: Request) -> Answer:

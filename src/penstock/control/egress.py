@@ -46,7 +46,8 @@ class Plan:
     served: str  # the type of the condition that says whether it is served
     conditions: tuple[Condition, ...]  # all but that one
     topics: tuple[Topic, ...] = ()  # where its events are; none while there is no topic
-    missing: tuple[str, ...] = ()  # topics that it names and that are not there
+    missing: tuple[str, ...] = ()  # topics that it would read and that are not there
+    names_topics: bool = False  # itself, so that nobody else tells that one is missing
     begin: Asked = LATEST
     subscriptions: tuple[Subscription, ...] = ()  # what belongs into the contract
     shown: Mapping[str, Any] = field(default_factory=dict)  # in the status besides
@@ -170,6 +171,8 @@ def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
     """True once starts and contract are durable, unless the dispatcher says that it cannot serve it."""
     if plan.refused:
         return false(plan.served, "EndlessLoop", plan.refused)
+    if plan.missing and plan.names_topics:
+        return false(plan.served, "TopicMissing", f"topic {', '.join(plan.missing)} does not exist")
     if not plan.subscriptions:
         return unknown(plan.served, "NotSubscribed", plan.waits_for or "waits for what it refers to")
     first = plan.subscriptions[0]
@@ -185,8 +188,6 @@ def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
         if report.state in ("refused", "failed"):
             reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
-    if plan.missing:
-        return false(plan.served, "TopicMissing", f"topic {', '.join(plan.missing)} does not exist")
     return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
 
 

@@ -5,6 +5,7 @@ Written by the controller (``control``), followed by the receiver (routes) and t
 Everything here is a plain value; unknown fields are ignored, so that planes of different versions can meet.
 """
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +19,8 @@ TELEMETRY_TOPIC = "penstock-telemetry"
 DEAD_LETTERS_TOPIC = "penstock-deadletters"
 ADDRESSEE = "penstock-to"  # a record header: the uid of the only subscription that shall have the event
 
+
+_encoder = msgspec.json.Encoder()
 
 Pin = Literal["auto", "live", "bulk"]  # the gear in which a subscription shall be served
 Order = Literal["ordered", "unordered", "key"]  # in which a subscription gets its events
@@ -112,6 +115,11 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
         """Which topic it is, of all clusters together: what queries, reports and bells go by."""
         return place_of(self.topic, self.cluster)
 
+    @property
+    def version(self) -> str:
+        """Another one for every change."""
+        return hashlib.blake2b(_encoder.encode(self), digest_size=6).hexdigest()
+
     def is_paused(self, now: float) -> bool:
         return bool(self.paused) and (not self.paused_until or now < self.paused_until)
 
@@ -138,6 +146,7 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     state: Literal["starting", "running", "refused", "failed"]
     reason: str = ""
     subscriptions: tuple[str, ...] = ()  # uids it serves
+    versions: tuple[str, ...] = ()  # of each of them, what it is served as (``Subscription.version``)
     apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
     gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
@@ -190,7 +199,6 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.uid}/{self.partition}/{self.offset}"
 
 
-_encoder = msgspec.json.Encoder()
 _agreement_decoder = msgspec.json.Decoder(Agreement)
 _report_decoder = msgspec.json.Decoder(QueryReport)
 _gone_decoder = msgspec.json.Decoder(Gone)

@@ -168,7 +168,7 @@ def agreement(resource: Resource, subscriptions: tuple[Subscription, ...]) -> Ag
 
 
 def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
-    """True once starts and contract are durable, unless the dispatcher says that it cannot serve it."""
+    """True once starts and contract are durable, and no earlier version of it is served."""
     if plan.refused:
         return false(plan.served, "EndlessLoop", plan.refused)
     if plan.missing and plan.names_topics:
@@ -188,7 +188,16 @@ def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
         if report.state in ("refused", "failed"):
             reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
+    if any(_is_old(each, report) for each in plan.subscriptions for report in reports):
+        return unknown(plan.served, "TakingOver", "the last change is not in force yet")
     return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
+
+
+def _is_old(subscription: Subscription, report: QueryReport) -> bool:
+    """Whether it is served as it was before its last change. One that is not served yet misses nothing."""
+    served_as = dict(zip(report.subscriptions, report.versions, strict=False))
+    is_meant = report.topic == subscription.topic
+    return is_meant and served_as.get(subscription.uid, subscription.version) != subscription.version
 
 
 def status(resource: Resource, plan: Plan, decided: Starts, subscribed: Condition, now: datetime) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def reconcile(world: World, resource: Resource) -> bool:
         world.contract.set(key_of(resource), egress.agreement(resource, plan.subscriptions))
     else:
         world.contract.remove(key_of(resource))
-    reports = [found for each in plan.subscriptions if (found := world.reports.query(each.topic)) is not None]
+    reports = [found for each in plan.subscriptions if (found := world.reports.in_force(each.topic)) is not None]
     now = world.clock()
     subscribed = egress.served(plan, reports, now)
     world.store.write_status(resource, egress.status(resource, plan, decided, subscribed, now))

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from penstock.contract.model import (
     GONE,
     HEARTBEAT,
@@ -53,6 +55,11 @@ class Reports:
 
     def query(self, topic: str) -> QueryReport | None:
         return self._queries.get(topic)
+
+    def in_force(self, topic: str) -> QueryReport | None:
+        """The same without versions when the dispatcher is dead: the next one begins with what is agreed now."""
+        report = self.query(topic)
+        return report if report is None or self._may_live() else msgspec.structs.replace(report, versions=())
 
     def queries(self) -> list[QueryReport]:
         return [report for _, report in sorted(self._queries.items())]

@@ -273,7 +273,8 @@ class TopicQuery:
         self._is_old = False
         if new.query is not None:
             self.gearbox.started()
-        self.report = QueryReport(self.topic, "running", "", uids, gear=new.gear, since=new.since)
+        versions = tuple(each.version for each in new.subscriptions)
+        self.report = QueryReport(self.topic, "running", "", uids, versions, gear=new.gear, since=new.since)
         logger.info(
             "the query of %s is in %s gear for %d subscriptions (%.1f s to start it, %.1f s to take over)",
             self._label, new.gear, len(uids), started - began, time.monotonic() - started,

@@ -4,6 +4,8 @@ Clients are created where they are used and after any fork: librdkafka's threads
 """
 
 import logging
+import socket
+import ssl
 import threading
 import time
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from penstock.kafka.security import Security
 logger = logging.getLogger("penstock.kafka")
 
 QUIET_SECONDS = 10.0
+CERTIFICATE_SECONDS = 2.0  # for a look at it
 
 # Another try with the same credentials and certificates would end the same way.
 REFUSALS = (
@@ -171,6 +174,12 @@ class Contact:
 
     def _explained(self, error: KafkaError | None) -> PenstockError:
         label = self._connection.label
+        if error is not None and error.code() == KafkaError._SSL:
+            words = certificate_problem(self._connection) or _words(error)
+            return Misconfigured(
+                f"{label} cannot be trusted, or does not trust us: {words}",
+                hint="see ca.crt and user.crt of the Secret, and the certificate of the brokers",
+            )
         if error is not None and error.code() in REFUSALS:
             return Misconfigured(
                 f"{label} does not let us in: {_words(error)}", hint="correct the Secret, or the protocol it names"
@@ -181,6 +190,25 @@ class Contact:
         )
 
 
+def certificate_problem(connection: KafkaConnection) -> str:
+    """What is wrong with the certificate of the first broker that answers; librdkafka only says that something is."""
+    for address in connection.bootstrap_servers.split(","):
+        host, _, port = address.strip().rpartition(":")
+        host = host.strip("[]")
+        try:
+            context = (connection.security or Security()).context()
+            with (
+                socket.create_connection((host, int(port)), CERTIFICATE_SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=host),
+            ):
+                return ""
+        except ssl.SSLCertVerificationError as error:
+            return f"the certificate of {address.strip()} is not accepted: {error.verify_message}"
+        except (OSError, ValueError):
+            continue
+    return ""
+
+
 def _words(error: KafkaError) -> str:
-    """Without the address and the time that librdkafka puts around them."""
+    """Without the time that librdkafka puts behind them."""
     return str(error.str()).partition(" (after ")[0]

@@ -90,7 +90,7 @@ class Security:
     def kafka_python(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if self.has_tls:
-            settings["ssl_context"] = self._context()
+            settings["ssl_context"] = self.context()
         if self.has_sasl:
             settings["sasl_mechanism"] = self.mechanism
             if self.tokens is not None:
@@ -111,7 +111,8 @@ class Security:
             module = f"{package}.{'plain.Plain' if self.mechanism == 'PLAIN' else 'scram.Scram'}LoginModule"
         return f"{module} required {' '.join(f'{name}={_quoted(value)}' for name, value in given.items())};"
 
-    def _context(self) -> ssl.SSLContext:
+    def context(self) -> ssl.SSLContext:
+        """For Python's own sockets."""
         context = ssl.create_default_context(cadata=self.ca or None)
         if self.key:
             certificates.load_pair(context, self.certificate, self.key)

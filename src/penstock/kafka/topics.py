@@ -9,7 +9,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from penstock.errors import Misconfigured, Unavailable
 
-TIMEOUT_SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0  # for a change
+ASK_SECONDS = 10.0  # for an answer
 
 # A table of small records whose latest value per key is what counts. Small segments and an eager cleaner
 # keep it quick to read from the start.
@@ -115,7 +116,7 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
     if not wanted:
         return {}
     states = {}
-    for name, future in admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT_SECONDS).items():
+    for name, future in admin.describe_topics(TopicCollection(wanted), request_timeout=ASK_SECONDS).items():
         try:
             topic = future.result(timeout=TIMEOUT_SECONDS * 2)
         except KafkaException as error:
@@ -149,7 +150,7 @@ def offsets_at(admin: AdminClient, topic: str, partitions: int, seconds: float) 
 def retention_seconds(admin: AdminClient, topic: str) -> float | None:
     """How long records are kept; None: as long as there is room."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    (future,) = admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS).values()
+    (future,) = admin.describe_configs([resource], request_timeout=ASK_SECONDS).values()
     try:
         milliseconds = int(future.result(timeout=TIMEOUT_SECONDS * 2)["retention.ms"].value)
     except KafkaException as error:
@@ -166,7 +167,7 @@ def is_quiet(admin: AdminClient, topic: str, ends: Mapping[int, int], seconds: f
 def _offsets(admin: AdminClient, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
     asked = {TopicPartition(topic, p): spec for p in range(partitions)}
     found = {}
-    for where, future in admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS).items():
+    for where, future in admin.list_offsets(asked, request_timeout=ASK_SECONDS).items():
         try:
             found[where.partition] = future.result(timeout=TIMEOUT_SECONDS * 2).offset
         except KafkaException as error:

@@ -53,6 +53,14 @@ CONSUMER = frozenset(
     }
 )
 
+NUMBERS = (".ms", ".bytes", ".size", ".level", ".records")
+WORDS = {
+    "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "isolation.level": ("read_uncommitted", "read_committed"),
+    "check.crcs": ("true", "false"),
+    "client.dns.lookup": ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+}
+
 
 def producer_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """For librdkafka. Raises Misconfigured for one that a resource may not choose."""
@@ -74,3 +82,7 @@ def _check(settings: Mapping[str, str], known: Iterable[str], whose: str) -> Non
             )
         if "${" in value:  # Kafka's client would look up what it refers to
             raise Misconfigured(f"{name} of the {whose} refers to something else; write the value itself")
+        if name.endswith(NUMBERS) and name not in WORDS and not value.strip().isdigit():
+            raise Misconfigured(f"{name} of the {whose} is {value!r}, which is no number")
+        if name in WORDS and value not in WORDS[name]:
+            raise Misconfigured(f"{name} of the {whose} is {value!r}; it is one of {', '.join(WORDS[name])}")

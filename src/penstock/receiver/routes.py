@@ -30,6 +30,10 @@ class Routes:
         self._table.stop()
 
     @property
+    def all(self) -> list[Route]:
+        return list(self.by_path.values())
+
+    @property
     def are_current(self) -> bool:
         return self._table.is_current
 

@@ -307,7 +307,8 @@ def test_what_proves_to_be_no_event_only_in_python_reaches_sources_too(spark: Sp
     """Kept promise: a record with all attributes of an event and one that cannot be is a record like any other."""
     value, headers = record(event())
     rows = [(3, 100, value, [*(headers or ()), ("ce_ext", b"a\r\nX-Evil: 1")], b"k", WRITTEN)]
-    ((kind, row),) = taken_apart(handed_over(spark.createDataFrame(rows, WITH_ORIGIN), _matching([SOURCE]), [SOURCE]))
+    frame = handed_over(spark.createDataFrame(rows, WITH_ORIGIN), _matching([SOURCE]), [SOURCE])
+    ((kind, row),) = taken_apart(frame, parse_row_of_source)
     assert (kind, row.matched, row.body) == ("x", (0,), b'{"a": 1}')
     assert isinstance(row, ForeignRow)
     assert row.record.key == b"k"

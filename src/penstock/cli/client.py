@@ -49,8 +49,8 @@ class Client:
     def delete(self, kind: Kind, namespace: str, name: str) -> Resource:
         return dict(self._call("DELETE", f"{_collection(kind, namespace)}/{name}")[0])
 
-    def lag(self, namespace: str, name: str) -> dict[str, Any]:
-        return dict(self.get(f"/api/penstock/lag/{namespace}/{name}"))
+    def lag(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+        return dict(self.get(f"/api/penstock/lag/{namespace}/{name}?kind={kind.name}"))
 
     def post(self, path: str, body: Any) -> Any:
         return self._call("POST", path, body)[0]

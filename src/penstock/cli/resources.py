@@ -13,6 +13,7 @@ from penstock.cli.output import kubernetes_list, say, show, show_json, show_yaml
 TIMED_OUT = 5
 DELETE_SECONDS = 30.0
 LOOK_SECONDS = 0.1
+KIND_HELP = "A kind such as broker, trigger, kafkachannel, subscription, kafkasource or kafkasink; KIND/NAME"
 
 Files = Annotated[
     list[str], typer.Option("--filename", "-f", help="A file, a directory, or - for stdin.", metavar="FILE|DIR|-")
@@ -90,9 +91,7 @@ def _each(items: list[Any], act: Any, shown: Any) -> list[Any]:
 
 
 def get(  # noqa: PLR0913 - the options kubectl's users expect
-    kind: Annotated[
-        str, typer.Argument(help="broker, trigger, configmap, all, or KIND/NAME.", autocompletion=complete.kinds)
-    ],
+    kind: Annotated[str, typer.Argument(help=f"{KIND_HELP}, or all.", autocompletion=complete.kinds)],
     name: Annotated[list[str] | None, typer.Argument(help="Only these.", autocompletion=complete.names)] = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of every namespace.")] = False,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
@@ -106,6 +105,8 @@ def get(  # noqa: PLR0913 - the options kubectl's users expect
     penstock get brokers
     penstock get trigger audit -o yaml
     penstock get triggers -A -o wide
+    penstock get kafkachannels,subscriptions
+    penstock get all -A
     penstock get triggers -w
     """
     from penstock.cli import listing
@@ -129,9 +130,7 @@ def _show_objects(objects: list[Any], output: str, *, single: bool) -> None:
 
 
 def describe(
-    kind: Annotated[
-        str, typer.Argument(help="broker, trigger, configmap, or KIND/NAME.", autocompletion=complete.kinds)
-    ],
+    kind: Annotated[str, typer.Argument(help=f"{KIND_HELP}.", autocompletion=complete.kinds)],
     name: Annotated[list[str] | None, typer.Argument(autocompletion=complete.names)] = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     output: options.PlainOutput = "table",
@@ -157,9 +156,7 @@ def describe(
 
 
 def delete(  # noqa: PLR0913 - the options kubectl's users expect
-    kind: Annotated[
-        str | None, typer.Argument(help="broker, trigger, configmap, or KIND/NAME.", autocompletion=complete.kinds)
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(help=f"{KIND_HELP}.", autocompletion=complete.kinds)] = None,
     name: Annotated[list[str] | None, typer.Argument(autocompletion=complete.names)] = None,
     filename: Annotated[
         list[str] | None, typer.Option("--filename", "-f", help="Those in a file.", metavar="FILE|DIR|-")
@@ -173,7 +170,9 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
-    """Deletes resources. A broker's topic goes with it, and so do the events that are still in it.
+    """Deletes resources. The topic of a broker or a channel goes with it, and so do the events that are still in it.
+
+    Whoever reads goes before what is read. Topics that were there before stay, as do those that others use too.
 
     \b
     penstock delete trigger audit
@@ -196,6 +195,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
         doomed = _all_of(client, kind or "", namespace)
     else:
         doomed = [(each, namespace) for each in named(kind or "", name or [])]
+    doomed = _readers_first(doomed)
 
     def delete_one(item: Any) -> None:
         target, where = item
@@ -250,8 +250,15 @@ def _targets_in(filename: list[str], namespace: str) -> list[Any]:
             raise Rejected(f"{manifest.where} does not name a resource\n{why}")
         target = Target(BY_NAME[manifest.body["kind"]], str(metadata["name"]))
         doomed.append((target, metadata.get("namespace") or namespace))
-    # Triggers before their brokers, so that nothing is left waiting for a broker that is gone.
-    return sorted(doomed, key=lambda item: item[0].kind.name != "Trigger")
+    return doomed
+
+
+def _readers_first(doomed: list[Any]) -> list[Any]:
+    """So that nothing is left waiting for what is gone: triggers before brokers, and both before their settings."""
+    from penstock.control.kinds import EGRESS, INGRESS
+
+    ranks = {**dict.fromkeys((kind.name for kind in EGRESS), 0), **dict.fromkeys((kind.name for kind in INGRESS), 1)}
+    return sorted(doomed, key=lambda item: ranks.get(item[0].kind.name, 2))
 
 
 def _until_gone(client: Any, target: Any, namespace: str) -> None:

@@ -40,10 +40,10 @@ class Client:
     def one(self, kind: Kind, namespace: str, name: str) -> Resource:
         return dict(self.get(f"{_collection(kind, namespace)}/{name}"))
 
-    def apply(self, kind: Kind, resource: Resource) -> tuple[Resource, str]:
-        """The stored object, and created, configured or unchanged."""
-        namespace = resource["metadata"]["namespace"]
-        stored, headers = self._call("POST", _collection(kind, namespace), resource)
+    def apply(self, kind: Kind, resource: Resource, *, dry_run: bool = False) -> tuple[Resource, str]:
+        """The stored object, and created, configured or unchanged; in a dry run what it would be."""
+        path = _collection(kind, resource["metadata"]["namespace"]) + ("?dryRun=All" if dry_run else "")
+        stored, headers = self._call("POST", path, resource)
         return stored, headers.get("penstock-verdict", "configured")
 
     def delete(self, kind: Kind, namespace: str, name: str) -> Resource:

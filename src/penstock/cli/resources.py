@@ -1,5 +1,6 @@
 """apply, get, describe, delete and wait: resources as kubectl's users know them."""
 
+import contextlib
 import json
 import time
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ def apply(
     filename: Files,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     output: options.Output = "name",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
     """Creates or changes resources from YAML.
@@ -31,23 +33,31 @@ def apply(
     \b
     penstock apply -f orders.yaml
     penstock apply -f manifests/ -n shop
+    penstock apply -f orders.yaml --dry-run
     cat trigger.yaml | penstock apply -f -
 
     Knative's YAML works unchanged. Exits with 1 when nothing could be applied, 3 when only some of it could.
     """
     from penstock.cli.client import Client
-    from penstock.cli.manifests import read
+    from penstock.cli.manifests import resources
 
     options.checked(output, "name", "json", "yaml")
     client = Client(server)
-    stored = _each(
-        read(filename), lambda manifest: _apply_one(client, manifest.body, namespace, output), lambda m: m.where
-    )
+    act = _try_one if dry_run else _apply_one
+
+    def apply_one(manifest: Any) -> Any:
+        stored, lines = act(client, *_placed(manifest.body, namespace))
+        for line in lines:
+            (show if output == "name" else say)(line)
+        return stored
+
+    stored = _each(resources(filename), apply_one, lambda manifest: manifest.where)
     if output != "name":
         _show_objects(stored, output, single=len(stored) == 1)
 
 
-def _apply_one(client: Any, body: Any, namespace: str, output: str) -> Any:
+def _placed(body: Any, namespace: str) -> tuple[Any, Any]:
+    """Its kind, and the object with a namespace."""
     from penstock.control.kinds import BY_NAME
     from penstock.control.validate_kind import kind_problems
     from penstock.errors import Rejected
@@ -56,20 +66,40 @@ def _apply_one(client: Any, body: Any, namespace: str, output: str) -> Any:
     if problems:
         lines = [f"{p.field}: {p.message}" if p.field else p.message for p in problems]
         raise Rejected("\n".join(["the object is invalid", *lines]))
-    kind = BY_NAME[body["kind"]]
     metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else {}
-    body = {**body, "metadata": {**metadata, "namespace": metadata.get("namespace") or namespace}}
+    return BY_NAME[body["kind"]], {
+        **body,
+        "metadata": {**metadata, "namespace": metadata.get("namespace") or namespace},
+    }
+
+
+def _apply_one(client: Any, kind: Any, body: Any) -> tuple[Any, list[str]]:
+    """The stored object, and what to say about it."""
+    from penstock.errors import Rejected
+
     deadline = time.monotonic() + DELETE_SECONDS
     while True:
         try:
             resource, verdict = client.apply(kind, body)
-            break
+            return resource, [f"{kind.name.lower()}/{resource['metadata']['name']} {verdict}"]
         except Rejected as error:
             if "still being deleted" not in error.message or time.monotonic() > deadline:
                 raise
             time.sleep(LOOK_SECONDS)
-    (show if output == "name" else say)(f"{kind.name.lower()}/{resource['metadata']['name']} {verdict}")
-    return resource
+
+
+def _try_one(client: Any, kind: Any, body: Any) -> tuple[Any, list[str]]:
+    """The same for a dry run, with the fields that would change."""
+    from penstock.cli.changes import changes
+    from penstock.cli.client import NotFound
+
+    resource, verdict = client.apply(kind, body, dry_run=True)
+    name = resource["metadata"]["name"]
+    told = [f"{kind.name.lower()}/{name} {verdict} (dry run)"]
+    if verdict == "configured":
+        with contextlib.suppress(NotFound):  # deleted in between
+            told += [f"  {each}" for each in changes(client.one(kind, body["metadata"]["namespace"], name), resource)]
+    return resource, told
 
 
 def _each(items: list[Any], act: Any, shown: Any) -> list[Any]:
@@ -235,14 +265,14 @@ def _all_of(client: Any, word: str, namespace: str) -> list[Any]:
 
 
 def _targets_in(filename: list[str], namespace: str) -> list[Any]:
-    from penstock.cli.manifests import read
+    from penstock.cli.manifests import resources
     from penstock.cli.targets import Target
     from penstock.control.kinds import BY_NAME
     from penstock.control.validate_kind import kind_problems
     from penstock.errors import Rejected
 
     doomed = []
-    for manifest in read(filename):
+    for manifest in resources(filename):
         problems = kind_problems(manifest.body)
         metadata = manifest.body.get("metadata") if isinstance(manifest.body, dict) else None
         if problems or not isinstance(metadata, dict) or not metadata.get("name"):

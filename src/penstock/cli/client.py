@@ -40,17 +40,17 @@ class Client:
     def one(self, kind: Kind, namespace: str, name: str) -> Resource:
         return dict(self.get(f"{_collection(kind, namespace)}/{name}"))
 
-    def apply(self, kind: Kind, resource: Resource) -> tuple[Resource, str]:
-        """The stored object, and created, configured or unchanged."""
-        namespace = resource["metadata"]["namespace"]
-        stored, headers = self._call("POST", _collection(kind, namespace), resource)
+    def apply(self, kind: Kind, resource: Resource, *, dry_run: bool = False) -> tuple[Resource, str]:
+        """The stored object, and created, configured or unchanged; in a dry run what it would be."""
+        path = _collection(kind, resource["metadata"]["namespace"]) + ("?dryRun=All" if dry_run else "")
+        stored, headers = self._call("POST", path, resource)
         return stored, headers.get("penstock-verdict", "configured")
 
     def delete(self, kind: Kind, namespace: str, name: str) -> Resource:
         return dict(self._call("DELETE", f"{_collection(kind, namespace)}/{name}")[0])
 
-    def lag(self, namespace: str, name: str) -> dict[str, Any]:
-        return dict(self.get(f"/api/penstock/lag/{namespace}/{name}"))
+    def lag(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+        return dict(self.get(f"/api/penstock/lag/{namespace}/{name}?kind={kind.name}"))
 
     def post(self, path: str, body: Any) -> Any:
         return self._call("POST", path, body)[0]

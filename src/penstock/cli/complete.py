@@ -12,13 +12,34 @@ def kinds(incomplete: str) -> list[str]:
 
 
 def targets(context: typer.Context, incomplete: str) -> list[str]:
-    """``KIND/NAME``."""
-    from penstock.control.kinds import BROKER, TRIGGER
+    """``KIND/NAME`` of what can be waited for."""
+    from penstock.control.kinds import WITH_STATUS
 
+    return _named(context, incomplete, WITH_STATUS)
+
+
+def addresses(context: typer.Context, incomplete: str) -> list[str]:
+    """``KIND/NAME`` of what takes events."""
+    from penstock.control.kinds import INGRESS
+
+    return _named(context, incomplete, INGRESS)
+
+
+def receivers(context: typer.Context, incomplete: str) -> list[str]:
+    """``KIND``, then ``KIND/NAME``, of what has events delivered."""
+    from penstock.control.kinds import EGRESS
+
+    if "/" in incomplete:
+        return _named(context, incomplete, EGRESS)
+    return [kind.name.lower() for kind in EGRESS if kind.name.lower().startswith(incomplete)]
+
+
+def _named(context: typer.Context, incomplete: str, kinds: "tuple[Kind, ...]") -> list[str]:  # type: ignore[name-defined]  # noqa: F821
+    """Only kinds that can still be meant are asked for."""
     offered = []
-    for kind in (BROKER, TRIGGER):
-        word = kind.name.lower()
-        offered += [f"{word}/{name}" for name in _names(word, context)]
+    for word in (kind.name.lower() for kind in kinds):
+        if word.startswith(incomplete) or incomplete.startswith(f"{word}/"):
+            offered += [f"{word}/{name}" for name in _names(word, context)]
     return [each for each in offered if each.startswith(incomplete)]
 
 
@@ -29,13 +50,14 @@ def names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def namespaces(context: typer.Context, incomplete: str) -> list[str]:
-    from penstock.control.kinds import BROKER
+    from penstock.control.kinds import KINDS
 
     try:
-        brokers = _client(context).listing(BROKER, None)
+        client = _client(context)
+        found = {each["metadata"]["namespace"] for kind in KINDS for each in client.listing(kind, None)}
     except Exception:
         return []
-    return sorted({b["metadata"]["namespace"] for b in brokers if b["metadata"]["namespace"].startswith(incomplete)})
+    return sorted(each for each in found if each.startswith(incomplete))
 
 
 def _names(word: str, context: typer.Context) -> list[str]:

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from penstock.cli import options
+from penstock.cli import complete, options
 from penstock.cli.output import Column, say, show, show_json, show_table, show_yaml
 
 deadletters = typer.Typer(
@@ -26,6 +26,15 @@ COLUMNS = (
 )
 
 Trigger = Annotated[str | None, typer.Option("--trigger", help="Only of this trigger.", metavar="NAME")]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--of",
+        help="Only of this trigger, subscription or source.",
+        metavar="KIND/NAME",
+        autocompletion=complete.receivers,
+    ),
+]
 Type = Annotated[str | None, typer.Option("--type", help="Only events of this type.")]
 Code = Annotated[int | None, typer.Option("--code", help="Only with this status of the last answer; 0: no answer.")]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")]
@@ -34,6 +43,7 @@ Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all
 @deadletters.command("list")
 def listing(  # noqa: PLR0913 - options
     trigger: Trigger = None,
+    of: Of = None,
     type_: Type = None,
     code: Code = None,
     redriven: Annotated[bool, typer.Option("--redriven", help="Also those that were sent again already.")] = False,
@@ -47,9 +57,10 @@ def listing(  # noqa: PLR0913 - options
     \b
     penstock deadletters list
     penstock deadletters list --trigger audit --code 503
+    penstock deadletters list --of kafkasource/orders
     """
     options.checked(output, "table", "json")
-    asked = _asked(trigger, type_, code, None if everywhere else namespace)
+    asked = _asked(_whose(trigger, of), type_, code, None if everywhere else namespace)
     found = _ask(server, {**asked, "redriven": "1" if redriven else None})
     if output == "json":
         for item in found["items"]:
@@ -60,13 +71,14 @@ def listing(  # noqa: PLR0913 - options
         return
     show_table(COLUMNS, [_row(item, everywhere) for item in found["items"]])
     if found["more"]:
-        say(f"these are the newest {len(found['items'])}; narrow it down with --trigger, --type or --code")
+        say(f"these are the newest {len(found['items'])}; narrow it down with --of, --type or --code")
 
 
 @deadletters.command("show")
-def show_one(
+def show_one(  # noqa: PLR0913 - options
     id_: Annotated[str, typer.Argument(metavar="ID", help="The id of the event.")],
     trigger: Trigger = None,
+    of: Of = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     everywhere: Everywhere = False,
     output: options.PlainOutput = "yaml",
@@ -81,7 +93,7 @@ def show_one(
     from penstock.errors import Rejected
 
     options.checked(output, "yaml", "json")
-    asked = _asked(trigger, None, None, None if everywhere else namespace)
+    asked = _asked(_whose(trigger, of), None, None, None if everywhere else namespace)
     found = _ask(server, {**asked, "ids": id_, "event": "1", "redriven": "1"})["items"]
     if not found:
         raise Rejected(f"there is no dead letter of an event {id_}", hint="`penstock deadletters list` shows them")
@@ -97,6 +109,7 @@ def redrive(  # noqa: PLR0913 - options
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="Ids of events.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that the other options select.")] = False,
     trigger: Trigger = None,
+    of: Of = None,
     type_: Type = None,
     code: Code = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
@@ -117,7 +130,7 @@ def redrive(  # noqa: PLR0913 - options
     if bool(ids) == everything:
         raise typer.BadParameter("give ids, or --all")
     client = Client(server)
-    asked = {**_asked(trigger, type_, code, namespace), "ids": ids or []}
+    asked = {**_asked(_whose(trigger, of), type_, code, namespace), "ids": ids or []}
     count, problems, is_more = 0, [], True
     while is_more:
         done = client.post("/api/penstock/deadletters/redrive", asked)
@@ -133,8 +146,26 @@ def redrive(  # noqa: PLR0913 - options
         raise typer.Exit(options.SOME_FAILED if count else 1)
 
 
-def _asked(trigger: str | None, type_: str | None, code: int | None, namespace: str | None) -> dict[str, Any]:
-    asked = {"trigger": trigger, "type": type_, "code": code, "namespace": namespace}
+def _whose(trigger: str | None, of: str | None) -> dict[str, str]:
+    from penstock.cli.targets import one
+    from penstock.control.kinds import EGRESS
+    from penstock.errors import Misused
+
+    if trigger is not None and of is not None:
+        raise typer.BadParameter("give either --trigger NAME or --of KIND/NAME")
+    if trigger is not None:
+        return {"kind": "Trigger", "name": trigger}
+    if of is None:
+        return {}
+    target = one(of)
+    if target.kind not in EGRESS:
+        have = ", ".join(kind.name.lower() for kind in EGRESS)
+        raise Misused(f"a {target.kind.name.lower()} has no dead letters", hint=f"these have: {have}")
+    return {"kind": target.kind.name, "name": str(target.name)}
+
+
+def _asked(whose: dict[str, str], type_: str | None, code: int | None, namespace: str | None) -> dict[str, Any]:
+    asked = {**whose, "type": type_, "code": code, "namespace": namespace}
     return {name: value for name, value in asked.items() if value is not None}
 
 

@@ -5,27 +5,46 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.cli.client import Client
-from penstock.cli.columns import age_seconds, filter_text
+from penstock.cli.columns import age_seconds
+from penstock.cli.describing_kinds import Readers, facts
 from penstock.cli.output import Column, age, table, width
 from penstock.cli.targets import Target
-from penstock.control.kinds import BROKER, TRIGGER, Resource, name_of, namespace_of, noted, spec_of, status_of
-from penstock.control.names import NOTED_PARTITIONS, NOTED_TOPIC, trigger_group
+from penstock.control.kinds import (
+    BROKER,
+    CHANNEL,
+    EGRESS,
+    SUBSCRIPTION,
+    TRIGGER,
+    WITH_STATUS,
+    Kind,
+    Resource,
+    annotations_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
+from penstock.control.names import SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION
 from penstock.errors import PenstockError
+
+OURS = (SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION)  # notes of the store, shown in other words
+_WITH_STATUS = {kind.name for kind in WITH_STATUS}
+_EGRESS = {kind.name for kind in EGRESS}
 
 
 @dataclass(frozen=True)
 class Described:
     resource: Resource
-    lag: dict[str, Any] | None = None  # of a trigger: total and by partition
-    triggers: tuple[str, ...] = ()  # of a broker
+    lag: dict[str, Any] | None = None  # of what has events delivered: total, and by topic and partition
+    readers: Readers | None = None  # of a broker or a channel
     problems: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         shaped: dict[str, Any] = {"resource": self.resource, "problems": list(self.problems)}
-        if self.resource["kind"] == TRIGGER.name:
+        if self.resource["kind"] in _EGRESS:
             shaped["lag"] = self.lag
-        if self.resource["kind"] == BROKER.name:
-            shaped["triggers"] = list(self.triggers)
+        if self.readers is not None:
+            shaped[self.readers.kind.plural] = list(self.readers.names)
         return shaped
 
 
@@ -36,19 +55,29 @@ def look(client: Client, target: Target, namespace: str) -> Described:
         for each in status_of(resource).get("conditions") or []
         if each["status"] != "True" and each["type"] != "Ready"
     ]
-    if target.kind is TRIGGER:
+    lag = None
+    if target.kind in EGRESS:
         try:
-            return Described(resource, client.lag(namespace, name_of(resource)), problems=tuple(problems))
+            lag = client.lag(target.kind, namespace, name_of(resource))
         except PenstockError as error:
-            return Described(resource, problems=(*problems, f"the lag is not known: {error.message}"))
-    if target.kind is BROKER:
-        of_broker = [
-            name_of(each)
-            for each in client.listing(TRIGGER, namespace)
-            if spec_of(each).get("broker") == name_of(resource)
-        ]
-        return Described(resource, triggers=tuple(of_broker), problems=tuple(problems))
-    return Described(resource, problems=tuple(problems))
+            problems.append(f"the lag is not known: {error.message}")
+    return Described(resource, lag, _readers(client, target.kind, resource), tuple(problems))
+
+
+def _readers(client: Client, kind: Kind, resource: Resource) -> Readers | None:
+    """Who reads it: triggers of a broker, subscriptions of a channel."""
+    if kind is BROKER:
+        found = [(name_of(each), spec_of(each).get("broker")) for each in _beside(client, TRIGGER, resource)]
+        return Readers(TRIGGER, tuple(name for name, of in found if of == name_of(resource)))
+    if kind is CHANNEL:
+        subscriptions = _beside(client, SUBSCRIPTION, resource)
+        found = [(name_of(each), (spec_of(each).get("channel") or {}).get("name")) for each in subscriptions]
+        return Readers(SUBSCRIPTION, tuple(name for name, of in found if of == name_of(resource)))
+    return None
+
+
+def _beside(client: Client, kind: Kind, resource: Resource) -> list[Resource]:
+    return client.listing(kind, namespace_of(resource))
 
 
 def text(described: Described) -> str:
@@ -60,7 +89,7 @@ def text(described: Described) -> str:
             ("Kind", resource["kind"]),
             ("Age", f"{age(age_seconds(resource))} (since {resource['metadata']['creationTimestamp']})"),
             *_annotation_facts(resource),
-            *_kind_facts(described),
+            *facts(resource, described.lag, described.readers),
         ]
     )
     conditions = status_of(resource).get("conditions") or []
@@ -68,7 +97,7 @@ def text(described: Described) -> str:
         lines += ["", "Conditions:", *_indented(_condition_table(conditions))]
     if described.lag and described.lag.get("partitions"):
         lines += ["", "Positions:", *_indented(_position_table(described.lag["partitions"]))]
-    if resource["kind"] in (BROKER.name, TRIGGER.name):
+    if resource["kind"] in _WITH_STATUS:
         nothing = "none" if conditions else "not looked at yet"
         lines += ["", "Problems:", *(f"  {each}" for each in described.problems or (nothing,))]
     return "\n".join(lines)
@@ -81,40 +110,8 @@ def _facts(pairs: list[tuple[str, str]]) -> list[str]:
 
 
 def _annotation_facts(resource: Resource) -> list[tuple[str, str]]:
-    annotations = resource["metadata"].get("annotations") or {}
-    return [("Annotations", ", ".join(f"{k}={v}" for k, v in sorted(annotations.items())))]
-
-
-def _kind_facts(described: Described) -> list[tuple[str, str]]:
-    resource = described.resource
-    spec, status = spec_of(resource), status_of(resource)
-    if resource["kind"] == BROKER.name:
-        partitions = noted(resource).get(NOTED_PARTITIONS)
-        return [
-            ("Address", (status.get("address") or {}).get("url", "none yet")),
-            ("Topic", noted(resource).get(NOTED_TOPIC, "") + (f" ({partitions} partitions)" if partitions else "")),
-            ("Config", (spec.get("config") or {}).get("name", "defaults")),
-            ("Delivery", delivery_text(spec.get("delivery"))),
-            ("Triggers", ", ".join(described.triggers) or "none"),
-        ]
-    if resource["kind"] == TRIGGER.name:
-        total = (described.lag or {}).get("lag")
-        return [
-            ("Broker", str(spec.get("broker"))),
-            ("Filter", filter_text(resource)),
-            ("Subscriber", status.get("subscriberUri") or "not resolved"),
-            ("Dead letters", status.get("deadLetterSinkUri", "")),
-            ("Delivery", delivery_text(spec.get("delivery"), inherited="the broker's")),
-            ("Group", trigger_group(namespace_of(resource), name_of(resource))),
-            ("Lag", "not known" if total is None else str(total)),
-        ]
-    return [(key, str(value)) for key, value in sorted((resource.get("data") or {}).items())]
-
-
-def delivery_text(delivery: dict[str, Any] | None, inherited: str = "no retries") -> str:
-    if not delivery:
-        return inherited
-    return ", ".join(f"{key} {value}" for key, value in delivery.items() if key != "deadLetterSink") or "no retries"
+    shown = [f"{k}={v}" for k, v in sorted(annotations_of(resource).items()) if k not in OURS]
+    return [("Annotations", ", ".join(shown))]
 
 
 def _condition_table(conditions: list[dict[str, Any]]) -> list[str]:
@@ -140,8 +137,9 @@ def _condition_table(conditions: list[dict[str, Any]]) -> list[str]:
 
 
 def _position_table(partitions: list[dict[str, Any]]) -> list[str]:
-    heads = [Column(name, right=True) for name in ("PARTITION", "POSITION", "END", "LAG")]
-    return table(heads, [[str(p[k]) for k in ("partition", "position", "end", "lag")] for p in partitions])
+    fields = ("topic", "partition", "position", "end", "lag")
+    heads = [Column(name.upper(), 50 if name == "topic" else 100, right=name != "topic") for name in fields]
+    return table(heads, [[str(p[field]) for field in fields] for p in partitions], _inner_width())
 
 
 def _inner_width() -> int | None:

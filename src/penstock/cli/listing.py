@@ -7,8 +7,9 @@ from typing import Any
 import typer
 
 from penstock.cli.client import Client
-from penstock.cli.columns import Lags, columns, row
+from penstock.cli.columns import LAG, Lags, columns, row
 from penstock.cli.output import (
+    Column,
     coloured,
     kubernetes_list,
     painted,
@@ -21,7 +22,7 @@ from penstock.cli.output import (
 )
 from penstock.cli.output import show as show_text
 from penstock.cli.targets import Target
-from penstock.control.kinds import Kind, Resource, name_of
+from penstock.control.kinds import KINDS, Kind, Resource, name_of
 from penstock.errors import PenstockError, Unavailable
 
 REDRAW_SECONDS = 1.0
@@ -54,25 +55,29 @@ def show(groups: Groups, output: str, namespace: str | None, *, single: bool, cl
     elif not objects:
         say(_nothing(groups, namespace))
     else:
-        lags = lags_of(client, groups) if output == "wide" else {}
-        shown = [(kind, found) for kind, found in groups if found]
-        for position, (kind, found) in enumerate(shown):
+        shown = [
+            (kind, found, columns(kind, wide=output == "wide", with_namespace=namespace is None))
+            for kind, found in groups
+            if found
+        ]
+        lags = lags_of(client, [head for _, _, heads in shown for head in heads])
+        for position, (kind, found, heads) in enumerate(shown):
             if len(groups) > 1:
                 show_text(("\n" if position else "") + coloured(f"{kind.plural}:", "bold"))
-            heads = columns(kind, wide=output == "wide", with_namespace=namespace is None)
             show_table(heads, [row(kind, each, heads, lags) for each in found])
 
 
 def _nothing(groups: Groups, namespace: str | None) -> str:
-    kinds = " or ".join(kind.plural for kind, _ in groups)
+    kinds = "resources" if len(groups) == len(KINDS) else " or ".join(kind.plural for kind, _ in groups)
     where = f"in namespace {namespace}" if namespace else "in any namespace"
-    more = "" if namespace is None else f"; `penstock get {groups[0][0].plural} -A` looks in all"
+    word = "all" if len(groups) == len(KINDS) else groups[0][0].plural
+    more = "" if namespace is None else f"; `penstock get {word} -A` looks in all"
     return f"no {kinds} {where}{more}"
 
 
-def lags_of(client: Client, groups: Groups) -> Lags:
-    """The lag of every trigger; without an answer the column shows that it is not known."""
-    if not any(kind.name == "Trigger" for kind, _ in groups):
+def lags_of(client: Client, heads: list[Column]) -> Lags:
+    """Every lag, if a column asks for it; without an answer the column shows that it is not known."""
+    if LAG not in heads:
         return {}
     try:
         return dict(client.get("/api/penstock/status")["lag"])
@@ -96,7 +101,7 @@ def _redraw(client: Client, asked: list[Target], namespace: str | None, output: 
     drawn = 0
     while True:
         groups = fetch(client, asked, namespace)
-        lags = lags_of(client, groups) if output == "wide" else {}
+        lags = lags_of(client, heads)
         lines = table(heads, [row(kind, each, heads, lags) for each in groups[0][1]], width())
         if drawn:
             sys.stdout.write(f"\x1b[{drawn}F\x1b[J")  # back to the first line of the last drawing
@@ -119,7 +124,7 @@ def _append(client: Client, target: Target, namespace: str | None, output: str) 
         elif output == "name":
             show_text(f"{resource['kind'].lower()}/{name_of(resource)}")
         else:
-            lags = lags_of(client, [(target.kind, [resource])]) if output == "wide" else {}
+            lags = lags_of(client, heads)
             gone = ["(deleted)"] if change["type"] == "DELETED" else []
             show_text("   ".join([*row(target.kind, resource, heads, lags), *gone]))
         sys.stdout.flush()

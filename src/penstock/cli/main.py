@@ -33,9 +33,9 @@ COMMANDS = (
     Entry("describe", "resources:describe", "All about one resource, for reading.", RESOURCES),
     Entry("delete", "resources:delete", "Delete resources.", RESOURCES),
     Entry("wait", "resources:wait", "Wait until a resource is in a condition.", RESOURCES),
-    Entry("pause", "pausing:pause", "Stop delivering to a trigger's subscriber.", RESOURCES),
+    Entry("pause", "pausing:pause", "Stop delivering to a subscriber for a while.", RESOURCES),
     Entry("resume", "pausing:resume", "Go on delivering where it was paused.", RESOURCES),
-    Entry("send", "send:send", "Send events to a broker or a URL.", EVENTS),
+    Entry("send", "send:send", "Send events to a broker, a channel, a sink or a URL.", EVENTS),
     Entry("cesql", "cesql:cesql", "Try a CESQL expression on an event.", EVENTS),
     Entry(
         "trigger", "trigger:trigger", "Try a trigger's filter on events; move a trigger to another position.", EVENTS

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from penstock.cli.files import read_text
+from penstock.cli.output import say
 from penstock.errors import Rejected
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -47,6 +48,18 @@ def read(sources: list[str]) -> list[Manifest]:
     if not found:
         raise Rejected(f"there is no resource in {', '.join(sources)}")
     return found
+
+
+def resources(sources: list[str]) -> list[Manifest]:
+    """The same without namespaces, which Knative's examples make first: here they need not be made."""
+    kept = []
+    for manifest in read(sources):
+        body = manifest.body
+        if isinstance(body, dict) and (body.get("apiVersion"), body.get("kind")) == ("v1", "Namespace"):
+            say(f"{manifest.where}: the Namespace is left out; a namespace is there when something is in it")
+        else:
+            kept.append(manifest)
+    return kept
 
 
 def _files(source: str) -> list[str]:

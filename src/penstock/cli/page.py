@@ -10,7 +10,7 @@ def page(settings: UpSettings) -> str:
     admin = http_url(settings.host, settings.admin_port)
     kafka = "your own" if settings.bootstrap_servers else "embedded"
     rows = [
-        ("Events in", f"{http_url(settings.host, settings.ingress_port)}/NAMESPACE/BROKER"),
+        ("Events in", f"{http_url(settings.host, settings.ingress_port)}/NAMESPACE/NAME"),
         ("Admin, dashboard", f"{admin}/"),
         ("Kafka", f"{settings.kafka_address} ({kafka})"),
         ("Dispatcher", f"Spark {settings.master}, {settings.gear}"),

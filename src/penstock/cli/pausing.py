@@ -8,7 +8,14 @@ import typer
 from penstock.cli import complete, options
 from penstock.cli.output import show
 
-Kind = Annotated[str, typer.Argument(help="trigger, or trigger/NAME.", autocompletion=complete.kinds)]
+Kind = Annotated[
+    str,
+    typer.Argument(
+        help="trigger, subscription or kafkasource, or KIND/NAME.",
+        metavar="KIND[/NAME]",
+        autocompletion=complete.receivers,
+    ),
+]
 Name = Annotated[str | None, typer.Argument(autocompletion=complete.names)]
 
 
@@ -20,11 +27,14 @@ def pause(
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
-    """Stops delivering to a trigger's subscriber. What is in flight ends; events stay in Kafka, and none is lost.
+    """Stops delivering to a subscriber, or to the sink of a source.
+
+    What is in flight ends; events stay in Kafka, and none is lost.
 
     \b
     penstock pause trigger audit --reason "maintenance" --until 2h
     penstock pause trigger/audit --until 2026-12-24T18:00:00Z
+    penstock pause kafkasource/orders
     """
     from penstock.control import names
 
@@ -55,14 +65,15 @@ def resume(
 def _annotate(server: str, namespace: str, kind: str, name: str | None, notes: dict[str, str | None]) -> str:
     from penstock.cli.client import Client
     from penstock.cli.targets import named
-    from penstock.control.kinds import TRIGGER
+    from penstock.control.kinds import EGRESS
     from penstock.errors import Misused
 
     (target,) = named(kind, [name] if name else [])
-    if target.kind is not TRIGGER:
-        raise Misused(f"a {target.kind.name.lower()} cannot be paused, a trigger can")
+    if target.kind not in EGRESS:
+        can = ", ".join(each.name.lower() for each in EGRESS)
+        raise Misused(f"a {target.kind.name.lower()} cannot be paused", hint=f"these can: {can}")
     client = Client(server)
-    resource: dict[str, Any] = client.one(TRIGGER, namespace, str(target.name))
+    resource: dict[str, Any] = client.one(target.kind, namespace, str(target.name))
     annotations = dict(resource["metadata"].get("annotations") or {})
     for note, value in notes.items():
         annotations.pop(note, None)
@@ -72,7 +83,7 @@ def _annotate(server: str, namespace: str, kind: str, name: str | None, notes: d
     if resource["metadata"].get("labels"):
         metadata["labels"] = resource["metadata"]["labels"]
     body = {each: resource[each] for each in ("apiVersion", "kind", "spec")}
-    client.apply(TRIGGER, {**body, "metadata": metadata})
+    client.apply(target.kind, {**body, "metadata": metadata})
     return target.shown
 
 

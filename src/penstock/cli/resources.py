@@ -1,5 +1,6 @@
 """apply, get, describe, delete and wait: resources as kubectl's users know them."""
 
+import contextlib
 import json
 import time
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from penstock.cli.output import kubernetes_list, say, show, show_json, show_yaml
 TIMED_OUT = 5
 DELETE_SECONDS = 30.0
 LOOK_SECONDS = 0.1
+KIND_HELP = "A kind such as broker, trigger, kafkachannel, subscription, kafkasource or kafkasink; KIND/NAME"
 
 Files = Annotated[
     list[str], typer.Option("--filename", "-f", help="A file, a directory, or - for stdin.", metavar="FILE|DIR|-")
@@ -23,6 +25,7 @@ def apply(
     filename: Files,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     output: options.Output = "name",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
     """Creates or changes resources from YAML.
@@ -30,23 +33,31 @@ def apply(
     \b
     penstock apply -f orders.yaml
     penstock apply -f manifests/ -n shop
+    penstock apply -f orders.yaml --dry-run
     cat trigger.yaml | penstock apply -f -
 
     Knative's YAML works unchanged. Exits with 1 when nothing could be applied, 3 when only some of it could.
     """
     from penstock.cli.client import Client
-    from penstock.cli.manifests import read
+    from penstock.cli.manifests import resources
 
     options.checked(output, "name", "json", "yaml")
     client = Client(server)
-    stored = _each(
-        read(filename), lambda manifest: _apply_one(client, manifest.body, namespace, output), lambda m: m.where
-    )
+    act = _try_one if dry_run else _apply_one
+
+    def apply_one(manifest: Any) -> Any:
+        stored, lines = act(client, *_placed(manifest.body, namespace))
+        for line in lines:
+            (show if output == "name" else say)(line)
+        return stored
+
+    stored = _each(resources(filename), apply_one, lambda manifest: manifest.where)
     if output != "name":
         _show_objects(stored, output, single=len(stored) == 1)
 
 
-def _apply_one(client: Any, body: Any, namespace: str, output: str) -> Any:
+def _placed(body: Any, namespace: str) -> tuple[Any, Any]:
+    """Its kind, and the object with a namespace."""
     from penstock.control.kinds import BY_NAME
     from penstock.control.validate_kind import kind_problems
     from penstock.errors import Rejected
@@ -55,20 +66,40 @@ def _apply_one(client: Any, body: Any, namespace: str, output: str) -> Any:
     if problems:
         lines = [f"{p.field}: {p.message}" if p.field else p.message for p in problems]
         raise Rejected("\n".join(["the object is invalid", *lines]))
-    kind = BY_NAME[body["kind"]]
     metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else {}
-    body = {**body, "metadata": {**metadata, "namespace": metadata.get("namespace") or namespace}}
+    return BY_NAME[body["kind"]], {
+        **body,
+        "metadata": {**metadata, "namespace": metadata.get("namespace") or namespace},
+    }
+
+
+def _apply_one(client: Any, kind: Any, body: Any) -> tuple[Any, list[str]]:
+    """The stored object, and what to say about it."""
+    from penstock.errors import Rejected
+
     deadline = time.monotonic() + DELETE_SECONDS
     while True:
         try:
             resource, verdict = client.apply(kind, body)
-            break
+            return resource, [f"{kind.name.lower()}/{resource['metadata']['name']} {verdict}"]
         except Rejected as error:
             if "still being deleted" not in error.message or time.monotonic() > deadline:
                 raise
             time.sleep(LOOK_SECONDS)
-    (show if output == "name" else say)(f"{kind.name.lower()}/{resource['metadata']['name']} {verdict}")
-    return resource
+
+
+def _try_one(client: Any, kind: Any, body: Any) -> tuple[Any, list[str]]:
+    """The same for a dry run, with the fields that would change."""
+    from penstock.cli.changes import changes
+    from penstock.cli.client import NotFound
+
+    resource, verdict = client.apply(kind, body, dry_run=True)
+    name = resource["metadata"]["name"]
+    told = [f"{kind.name.lower()}/{name} {verdict} (dry run)"]
+    if verdict == "configured":
+        with contextlib.suppress(NotFound):  # deleted in between
+            told += [f"  {each}" for each in changes(client.one(kind, body["metadata"]["namespace"], name), resource)]
+    return resource, told
 
 
 def _each(items: list[Any], act: Any, shown: Any) -> list[Any]:
@@ -90,9 +121,7 @@ def _each(items: list[Any], act: Any, shown: Any) -> list[Any]:
 
 
 def get(  # noqa: PLR0913 - the options kubectl's users expect
-    kind: Annotated[
-        str, typer.Argument(help="broker, trigger, configmap, all, or KIND/NAME.", autocompletion=complete.kinds)
-    ],
+    kind: Annotated[str, typer.Argument(help=f"{KIND_HELP}, or all.", autocompletion=complete.kinds)],
     name: Annotated[list[str] | None, typer.Argument(help="Only these.", autocompletion=complete.names)] = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of every namespace.")] = False,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
@@ -106,6 +135,8 @@ def get(  # noqa: PLR0913 - the options kubectl's users expect
     penstock get brokers
     penstock get trigger audit -o yaml
     penstock get triggers -A -o wide
+    penstock get kafkachannels,subscriptions
+    penstock get all -A
     penstock get triggers -w
     """
     from penstock.cli import listing
@@ -129,9 +160,7 @@ def _show_objects(objects: list[Any], output: str, *, single: bool) -> None:
 
 
 def describe(
-    kind: Annotated[
-        str, typer.Argument(help="broker, trigger, configmap, or KIND/NAME.", autocompletion=complete.kinds)
-    ],
+    kind: Annotated[str, typer.Argument(help=f"{KIND_HELP}.", autocompletion=complete.kinds)],
     name: Annotated[list[str] | None, typer.Argument(autocompletion=complete.names)] = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     output: options.PlainOutput = "table",
@@ -157,9 +186,7 @@ def describe(
 
 
 def delete(  # noqa: PLR0913 - the options kubectl's users expect
-    kind: Annotated[
-        str | None, typer.Argument(help="broker, trigger, configmap, or KIND/NAME.", autocompletion=complete.kinds)
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(help=f"{KIND_HELP}.", autocompletion=complete.kinds)] = None,
     name: Annotated[list[str] | None, typer.Argument(autocompletion=complete.names)] = None,
     filename: Annotated[
         list[str] | None, typer.Option("--filename", "-f", help="Those in a file.", metavar="FILE|DIR|-")
@@ -173,7 +200,9 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
-    """Deletes resources. A broker's topic goes with it, and so do the events that are still in it.
+    """Deletes resources. The topic of a broker or a channel goes with it, and so do the events that are still in it.
+
+    Whoever reads goes before what is read. Topics that were there before stay, as do those that others use too.
 
     \b
     penstock delete trigger audit
@@ -196,6 +225,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
         doomed = _all_of(client, kind or "", namespace)
     else:
         doomed = [(each, namespace) for each in named(kind or "", name or [])]
+    doomed = _readers_first(doomed)
 
     def delete_one(item: Any) -> None:
         target, where = item
@@ -235,14 +265,14 @@ def _all_of(client: Any, word: str, namespace: str) -> list[Any]:
 
 
 def _targets_in(filename: list[str], namespace: str) -> list[Any]:
-    from penstock.cli.manifests import read
+    from penstock.cli.manifests import resources
     from penstock.cli.targets import Target
     from penstock.control.kinds import BY_NAME
     from penstock.control.validate_kind import kind_problems
     from penstock.errors import Rejected
 
     doomed = []
-    for manifest in read(filename):
+    for manifest in resources(filename):
         problems = kind_problems(manifest.body)
         metadata = manifest.body.get("metadata") if isinstance(manifest.body, dict) else None
         if problems or not isinstance(metadata, dict) or not metadata.get("name"):
@@ -250,8 +280,15 @@ def _targets_in(filename: list[str], namespace: str) -> list[Any]:
             raise Rejected(f"{manifest.where} does not name a resource\n{why}")
         target = Target(BY_NAME[manifest.body["kind"]], str(metadata["name"]))
         doomed.append((target, metadata.get("namespace") or namespace))
-    # Triggers before their brokers, so that nothing is left waiting for a broker that is gone.
-    return sorted(doomed, key=lambda item: item[0].kind.name != "Trigger")
+    return doomed
+
+
+def _readers_first(doomed: list[Any]) -> list[Any]:
+    """So that nothing is left waiting for what is gone: triggers before brokers, and both before their settings."""
+    from penstock.control.kinds import EGRESS, INGRESS
+
+    ranks = {**dict.fromkeys((kind.name for kind in EGRESS), 0), **dict.fromkeys((kind.name for kind in INGRESS), 1)}
+    return sorted(doomed, key=lambda item: ranks.get(item[0].kind.name, 2))
 
 
 def _until_gone(client: Any, target: Any, namespace: str) -> None:

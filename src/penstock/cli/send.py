@@ -1,4 +1,4 @@
-"""``penstock send``: events to a broker, one or many."""
+"""``penstock send``: events to whatever takes them, one or many."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def send(  # noqa: PLR0913 - one option per attribute of an event
-    target: Annotated[str, typer.Argument(help="KIND/NAME or a URL.", autocompletion=complete.targets)],
+    target: Annotated[str, typer.Argument(help="KIND/NAME or a URL.", autocompletion=complete.addresses)],
     type_: Annotated[str, typer.Option("--type", help="The event's type.", metavar="T")],
     source: Annotated[str, typer.Option("--source", help="The event's source.", metavar="S")],
     id_: Annotated[str | None, typer.Option("--id", help="The id; with --count ID-0, ID-1 …", metavar="I")] = None,
@@ -27,12 +27,13 @@ def send(  # noqa: PLR0913 - one option per attribute of an event
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
-    """Sends events.
+    """Sends events to a broker, a channel, a sink or a URL.
 
     \b
     penstock send broker/orders --type order.placed --source /shop --data '{"n": 1}'
     penstock send broker/orders --type order.placed --source /shop --data @order.json --ext region=eu
     penstock send broker/orders --type tick --source /clock --count 10000 --rate 500
+    penstock send kafkachannel/jobs --type job.wanted --source /desk --data @job.json
     penstock send http://127.0.0.1:8080/default/orders --type tick --source /clock
 
     Exits with 1 when all were refused, 3 when only some were.
@@ -113,15 +114,18 @@ def _data(text: str | None, content_type: str) -> bytes | None:
 def _address(target: str, namespace: str, server: str) -> str:
     from penstock.cli.client import Client
     from penstock.cli.targets import one
-    from penstock.control.kinds import condition, status_of
-    from penstock.errors import Rejected
+    from penstock.control.kinds import INGRESS, condition, status_of
+    from penstock.errors import Misused, Rejected
 
     asked = one(target)
+    if asked.kind not in INGRESS:
+        takers = ", ".join(kind.name.lower() for kind in INGRESS)
+        raise Misused(f"a {asked.kind.name.lower()} takes no events", hint=f"these do: {takers}, or a URL")
     resource = Client(server).one(asked.kind, namespace, asked.name or "")
     url = (status_of(resource).get("address") or {}).get("url")
     if not url:
         ready = condition(resource, "Ready")
-        why = ready.get("message") or ready.get("reason") or f"a {asked.kind.name} takes no events"
+        why = ready.get("message") or ready.get("reason") or "it has not been looked at yet"
         raise Rejected(f"{asked.shown} has no address to send to\n{why}", hint=f"penstock describe {asked.shown}")
     return str(url)
 

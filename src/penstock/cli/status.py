@@ -23,33 +23,34 @@ def status(
     Exits with 1 when a part of the system does not run.
     """
     from penstock.cli.client import Client
-    from penstock.control.kinds import BROKER, TRIGGER
+    from penstock.control.kinds import WITH_STATUS
 
     options.checked(output, "table", "json")
     client = Client(server)
     system = client.get("/api/penstock/status")
-    brokers = client.listing(BROKER, namespace or None)
-    triggers = client.listing(TRIGGER, namespace or None)
+    found = [(kind, client.listing(kind, namespace or None)) for kind in WITH_STATUS]
     if output == "json":
-        show_json({**system, "brokers": brokers, "triggers": triggers})
+        show_json({**system, **{kind.plural: resources for kind, resources in found}})
     else:
-        _show(system, brokers, triggers)
+        _show(system, found)
     if any(part["state"] != "running" for part in system["parts"]):
         raise typer.Exit(1)
 
 
-def _show(system: dict[str, Any], brokers: list[Any], triggers: list[Any]) -> None:
-    from penstock.cli.columns import columns, row
-    from penstock.control.kinds import BROKER, TRIGGER
+def _show(system: dict[str, Any], resources: list[tuple[Any, list[Any]]]) -> None:
+    from penstock.cli.columns import LAG, columns, row
 
     heads = [Column("PART"), Column("STATE"), Column("ADDRESS", 50), Column("REASON", 60, shorten=True)]
     show_table(heads, [[p["name"], p["state"], p["address"], p["reason"]] for p in system["parts"]])
-    for kind, found in ((BROKER, brokers), (TRIGGER, triggers)):
+    if not any(found for _, found in resources):
+        say("\nno resources yet: `penstock apply -f FILE` makes some")
+    for kind, found in resources:
         if not found:
-            say(f"\nno {kind.plural} yet")
             continue
         show("\n" + coloured(kind.plural, "bold"))
-        shown = [c for c in columns(kind, wide=True, with_namespace=True) if c.heading not in ("TOPIC", "FILTER")]
+        shown = columns(kind, wide=False, with_namespace=True)
+        if LAG not in shown and LAG in columns(kind, wide=True, with_namespace=True):
+            shown.append(LAG)
         show_table(shown, [row(kind, each, shown, system["lag"]) for each in found])
     troubled = [query for query in system["queries"] if query["state"] in ("refused", "failed")]
     if troubled:
@@ -59,4 +60,4 @@ def _show(system: dict[str, Any], brokers: list[Any], triggers: list[Any]) -> No
     apart = [(query["topic"], name) for query in system["queries"] for name in query["apart"]]
     if apart:
         show("\n" + coloured("slow subscribers, each in a query of its own", "bold"))
-        show_table([Column("TRIGGER"), Column("TOPIC")], [[name, topic] for topic, name in apart])
+        show_table([Column("SUBSCRIPTION"), Column("TOPIC")], [[name, topic] for topic, name in apart])

@@ -5,7 +5,7 @@
     GET, PUT, DELETE  …/brokers/NAME
     GET    /api/penstock/status, /api/penstock/lag/NS/NAME[?kind=trigger], /api/penstock/settings
     POST   /api/penstock/triggers/NS/NAME/reset                            {"to": "earliest", "dryRun": true}
-    GET    /api/penstock/deadletters[?namespace=…&trigger=…&ids=…&type=…&code=…&redriven=1&event=1]
+    GET    /api/penstock/deadletters[?namespace=…&kind=…&name=…&ids=…&type=…&code=…&redriven=1&event=1]
     POST   /api/penstock/deadletters/redrive                               the same as a JSON object
     GET    /healthz, /readyz, /metrics, /
 

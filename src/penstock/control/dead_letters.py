@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.contract.model import DeadLetter
-from penstock.control.kinds import EGRESS, uid_of
+from penstock.control.kinds import EGRESS, kind_of_word, uid_of
 from penstock.control.store import Store
 from penstock.errors import Rejected
 from penstock.kafka.dead_letters import DeadLetters
@@ -21,7 +21,8 @@ class Wanted:
     """Which dead letters; what is not said does not matter."""
 
     namespace: str | None = None
-    trigger: str | None = None
+    kind: str | None = None  # of the resource that subscribes, like name
+    name: str | None = None
     ids: frozenset[str] = frozenset()  # of events
     type: str | None = None
     code: int | None = None
@@ -31,7 +32,8 @@ class Wanted:
         return (
             (self.with_redriven or not letter.redriven)
             and self.namespace in (None, letter.namespace)
-            and self.trigger in (None, letter.name)
+            and self.kind in (None, letter.kind)
+            and self.name in (None, letter.name)
             and self.type in (None, letter.type)
             and self.code in (None, letter.code)
             and (not self.ids or letter.id in self.ids)
@@ -39,13 +41,15 @@ class Wanted:
 
 
 def wanted_of(asked: Mapping[str, Any]) -> Wanted:
-    """From the parameters of a request."""
+    """From the parameters of a request. ``trigger=x`` is ``kind=trigger&name=x``."""
+    kind = "trigger" if asked.get("trigger") else asked.get("kind")
     code = asked.get("code")
     if code is not None and not str(code).isdigit():
         raise Rejected(f"code is {code!r}; a status such as 503 is expected, or 0 for no answer")
     return Wanted(
         namespace=asked.get("namespace") or None,
-        trigger=asked.get("trigger") or None,
+        kind=kind_of_word(str(kind)).name if kind else None,
+        name=asked.get("trigger") or asked.get("name") or None,
         ids=frozenset(_ids(asked.get("ids"))),
         type=asked.get("type") or None,
         code=None if code is None else int(code),

@@ -1,11 +1,17 @@
 """The page at the admin port's root: what runs, what was applied, what to try. The dashboard will take its place."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from penstock.control.kinds import (
     BROKER,
+    CHANNEL,
+    SINK,
+    SOURCE,
+    SUBSCRIPTION,
     TRIGGER,
+    Kind,
     Resource,
     condition,
     key_of,
@@ -39,18 +45,11 @@ penstock send broker/orders --type order.placed --source /shop --data '{"n": 1}'
 
 
 def overview(resources: list[Resource], system: SystemStatus) -> str:
-    brokers = [each for each in resources if each["kind"] == BROKER.name]
-    triggers = [each for each in resources if each["kind"] == TRIGGER.name]
     parts = [(part.name, _light(part.state, part.is_well), part.address, part.reason) for part in system.parts]
     return _document(
         "<h1>Penstock</h1><p>Events in over HTTP, kept in Kafka, delivered to everybody who asked.</p>"
         + _section("What runs", ("PART", "STATE", "ADDRESS", ""), parts)
-        + _section("Brokers", ("NAME", "READY", "ADDRESS", ""), [_broker_row(each) for each in brokers])
-        + _section(
-            "Triggers",
-            ("NAME", "READY", "BROKER", "SUBSCRIBER", "LAG", ""),
-            [_trigger_row(each, system) for each in triggers],
-        )
+        + "".join(_kind_section(each, resources, system) for each in _SECTIONS)
         + f"<h2>To try</h2><pre>{escape(_TRY)}</pre>"
         + '<p><a href="/metrics">metrics</a> · <a href="/api/penstock/status">status as JSON</a></p>'
     )
@@ -81,7 +80,7 @@ def _section(title: str, headings: tuple[str, ...], rows: Sequence[tuple[str, ..
 
 
 def _class(heading: str) -> str:
-    return {"LAG": ' class="number"', "": ' class="why"'}.get(heading, "")
+    return {"LAG": ' class="number"', "SUBSCRIBERS": ' class="number"', "": ' class="why"'}.get(heading, "")
 
 
 class _Markup(str):
@@ -101,16 +100,71 @@ def _ready(resource: Resource) -> tuple[str, str]:
     return _light(found["status"], found["status"] == "True"), found.get("message") or found.get("reason") or ""
 
 
-def _broker_row(broker: Resource) -> tuple[str, ...]:
-    light, why = _ready(broker)
-    address = (status_of(broker).get("address") or {}).get("url", "")
-    return f"{namespace_of(broker)}/{name_of(broker)}", light, address, why
+Cells = Callable[[Resource], tuple[str, ...]]
 
 
-def _trigger_row(trigger: Resource, system: SystemStatus) -> tuple[str, ...]:
-    light, why = _ready(trigger)
-    lanes = system.lags.get(key_of(trigger))
-    lag = "-" if lanes is None else str(sum(lane.lag for lane in lanes))
-    subscriber = status_of(trigger).get("subscriberUri", "")
-    name = f"{namespace_of(trigger)}/{name_of(trigger)}"
-    return name, light, str(spec_of(trigger).get("broker")), subscriber, lag, why
+@dataclass(frozen=True)
+class _Section:
+    """How the resources of a kind are shown: what is special about them, between what all have."""
+
+    title: str
+    kind: Kind
+    headings: tuple[str, ...]
+    cells: Cells
+    always: bool = False  # also when there are none, since that is where one begins
+    with_lag: bool = False
+
+
+def _address(resource: Resource) -> tuple[str, ...]:
+    return ((status_of(resource).get("address") or {}).get("url", ""),)
+
+
+def _trigger_cells(trigger: Resource) -> tuple[str, ...]:
+    return str(spec_of(trigger).get("broker")), status_of(trigger).get("subscriberUri", "")
+
+
+def _channel_cells(channel: Resource) -> tuple[str, ...]:
+    return *_address(channel), str(len(status_of(channel).get("subscribers") or []))
+
+
+def _subscription_cells(subscription: Resource) -> tuple[str, ...]:
+    found = status_of(subscription).get("physicalSubscription") or {}
+    channel = str((spec_of(subscription).get("channel") or {}).get("name"))
+    return channel, found.get("subscriberUri", ""), found.get("replyUri", "")
+
+
+def _source_cells(source: Resource) -> tuple[str, ...]:
+    return ", ".join(spec_of(source).get("topics") or []), status_of(source).get("sinkUri", "")
+
+
+def _sink_cells(sink: Resource) -> tuple[str, ...]:
+    return str(spec_of(sink).get("topic")), *_address(sink)
+
+
+_SECTIONS = (
+    _Section("Brokers", BROKER, ("ADDRESS",), _address, always=True),
+    _Section("Triggers", TRIGGER, ("BROKER", "SUBSCRIBER"), _trigger_cells, always=True, with_lag=True),
+    _Section("Channels", CHANNEL, ("ADDRESS", "SUBSCRIBERS"), _channel_cells),
+    _Section("Subscriptions", SUBSCRIPTION, ("CHANNEL", "SUBSCRIBER", "REPLY"), _subscription_cells, with_lag=True),
+    _Section("Sources", SOURCE, ("TOPICS", "SINK"), _source_cells, with_lag=True),
+    _Section("Sinks", SINK, ("TOPIC", "ADDRESS"), _sink_cells),
+)
+
+
+def _kind_section(section: _Section, resources: list[Resource], system: SystemStatus) -> str:
+    found = [each for each in resources if each["kind"] == section.kind.name]
+    if not found and not section.always:
+        return ""
+    headings = ("NAME", "READY", *section.headings, *(("LAG",) if section.with_lag else ()), "")
+    return _section(section.title, headings, [_row(section, each, system) for each in found])
+
+
+def _row(section: _Section, resource: Resource, system: SystemStatus) -> tuple[str, ...]:
+    light, why = _ready(resource)
+    lag = (_lag(resource, system),) if section.with_lag else ()
+    return f"{namespace_of(resource)}/{name_of(resource)}", light, *section.cells(resource), *lag, why
+
+
+def _lag(resource: Resource, system: SystemStatus) -> str:
+    lanes = system.lags.get(key_of(resource))
+    return "-" if lanes is None else str(sum(lane.lag for lane in lanes))

@@ -46,7 +46,9 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
         kafka = Part("kafka", "not answering", error.message, servers)
     receiver = world.receiver.ready()
     dispatcher = world.reports.dispatcher()
-    names = {uid_of(each): f"{namespace_of(each)}/{name_of(each)}" for each in world.store.list()}
+    names = {
+        uid_of(each): f"{each['kind'].lower()} {namespace_of(each)}/{name_of(each)}" for each in world.store.list()
+    }
     queries = tuple(
         {
             "topic": q.topic,

@@ -53,6 +53,7 @@ class Plan:
     shown: Mapping[str, Any] = field(default_factory=dict)  # in the status besides
     waits_for: str = ""  # why there is no subscription
     group: str = ""
+    is_blind: bool = False  # its Kafka could not be asked: what was agreed stays as it is
     refused: str = ""  # why it is not begun although everything is there
     remark: str = ""  # what its user should know although it is served
 
@@ -196,7 +197,7 @@ def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
 def _is_old(subscription: Subscription, report: QueryReport) -> bool:
     """Whether it is served as it was before its last change. One that is not served yet misses nothing."""
     served_as = dict(zip(report.subscriptions, report.versions, strict=False))
-    is_meant = report.topic == subscription.topic
+    is_meant = report.topic == subscription.place
     return is_meant and served_as.get(subscription.uid, subscription.version) != subscription.version
 
 

@@ -48,6 +48,7 @@ def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
         conditions=(egress.resolved("SinkProvided", sink, dead), connected),
         topics=topics,
         missing=tuple(each for each in wanted if each not in {topic.name for topic in topics}),
+        is_blind=connected.status != "True",
         names_topics=connected.status == "True",
         begin=starts.asked(spec.get("initialOffset"), is_newer=is_newer),
         subscriptions=subscriptions,

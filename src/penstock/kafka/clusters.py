@@ -81,6 +81,15 @@ class Clusters:
             for cluster in self._members.keys() - kept:
                 self._members.pop(cluster).close()
 
+    def forget_unused(self) -> None:
+        """Ends what nobody has asked for in a while."""
+        now = time.monotonic()
+        with self._lock:
+            recent = [
+                cluster for cluster, member in self._members.items() if now - member.asked_at < OUTDATED_SECONDS
+            ]
+        self.keep_only(recent)
+
     def close(self) -> None:
         self.keep_only(())
         self._home.close()

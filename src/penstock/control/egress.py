@@ -21,6 +21,7 @@ from penstock.contract.model import Agreement, Delivery, Order, Pin, QueryReport
 from penstock.control import deliveries, names, starts, times
 from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, timestamp, true, unknown
+from penstock.control.config_maps import consumer_of
 from penstock.control.ingress import Surroundings, Topic
 from penstock.control.kinds import (
     Resource,
@@ -62,12 +63,12 @@ Find = Callable[..., Mapping[str, Topic]]  # topics by name, asked of a cluster
 MakePlan = Callable[[Resource, Surroundings, Find], Plan]
 
 
-def common(resource: Resource, kind: str, topic: Topic, group: str, url: str) -> Subscription:
+def common(resource: Resource, topic: Topic, group: str, url: str, owner: Resource | None = None) -> Subscription:
     """What annotations say is the same for every kind."""
     notes = annotations_of(resource)
     return Subscription(
         uid=uid_of(resource),
-        kind=kind,
+        kind=resource["kind"],
         namespace=namespace_of(resource),
         name=name_of(resource),
         topic=topic.name,
@@ -76,6 +77,7 @@ def common(resource: Resource, kind: str, topic: Topic, group: str, url: str) ->
         paused=_paused(resource),
         paused_until=times.epoch_of(notes.get(names.PAUSED_UNTIL)),
         resumed=notes.get(names.RESUMED, ""),
+        settings=consumer_of(resource, noted(owner) if owner is not None else {}),
         cluster=topic.cluster,
     )
 

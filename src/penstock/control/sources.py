@@ -29,7 +29,7 @@ def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
     if sink.url and (dead is None or dead.url):
         subscriptions = tuple(
             msgspec.structs.replace(
-                egress.common(source, "KafkaSource", topic, group_of(source), sink.url),
+                egress.common(source, topic, group_of(source), sink.url),
                 delivery=egress.delivery_of(source, delivery, dead),
                 order=_order(spec),
                 gear=egress.gear_of(source),

@@ -62,6 +62,26 @@ WORDS = {
 }
 
 
+# What users of Kafka often set, and why it is not theirs to set here.
+PROMISED = {
+    "acks": "an event is accepted when all in-sync replicas have it",
+    "enable.idempotence": "a retry must not store an event twice",
+    "max.in.flight.requests.per.connection": "a retry must not change the order",
+    "retries": "how long to try is the receiver's delivery_timeout_seconds",
+    "delivery.timeout.ms": "how long to try is the receiver's delivery_timeout_seconds",
+    "transactional.id": "events are not written in transactions",
+    "partitioner": "events with the same key stay in order",
+    "key.serializer": "records have the form that CloudEvents gives them",
+    "value.serializer": "records have the form that CloudEvents gives them",
+    "group.id": "the group is named after the resource, or by spec.consumerGroup",
+    "enable.auto.commit": "positions are kept in the ledger",
+    "auto.offset.reset": "where to begin is said by penstock.dev/start or spec.initialOffset",
+    "bootstrap.servers": "the cluster is named by the resource or its ConfigMap",
+    "security.protocol": "credentials are in a Secret",
+    "sasl.jaas.config": "credentials are in a Secret",
+}
+
+
 def producer_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """For librdkafka. Raises Misconfigured for one that a resource may not choose."""
     _check(settings, PRODUCER, "producer")
@@ -76,6 +96,8 @@ def consumer_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _check(settings: Mapping[str, str], known: Iterable[str], whose: str) -> None:
     for name, value in settings.items():
+        if name in PROMISED:
+            raise Misconfigured(f"{name} of the {whose} cannot be set: {PROMISED[name]}", hint="leave it out")
         if name not in known:
             raise Misconfigured(
                 f"{name} of the {whose} cannot be set", hint=f"what can be set: {', '.join(sorted(known))}"

@@ -100,6 +100,24 @@ def test_the_dead_letter_sink_gets_the_extensions_and_the_record_the_event(sink:
     assert (kept["region"], "added" in kept) == ("eu", False)
 
 
+def test_a_dead_letter_about_an_event_says_why_and_where(sink: MakeSink) -> None:
+    """Kept promise: where the attributes are in the body, the verdict is there too; the record has the partition."""
+    subscriber, dead, outbox = sink(), sink(), KeptOutbox()
+    subscriber.answer("/a", status=400)
+    body = b'{"specversion":"1.0","id":"7","source":"/s","type":"t","datacontenttype":"application/cloudevents+json"'
+    lines = [b"content-type:application/cloudevents+json", b"traceparent:00-abc-def-01", *LINES[-2:]]
+    about = Row(7, (0,), lines, body + b',"data":{"a":1},"knativeerrorcode":"500"}')
+    policy = Delivery(dead_letter_url=dead.url + "/d")
+    with running(lane(subscriber.url + "/a", delivery=policy, position=7), outbox=outbox) as rows:
+        rows.offer(about)
+    got = event(dead.requests[0])
+    assert (got.attributes["knativeerrorcode"], got.attributes["knativekafkapartition"]) == ("400", "3")
+    assert (got.attributes["knativeerrordest"], got.data) == (subscriber.url + "/a", b'{"a":1}')
+    assert dead.requests[0].headers["traceparent"] == "00-abc-def-01"
+    (letter,) = letters(outbox)
+    assert (letter.partition, "knativekafkapartition" in msgspec.json.decode(letter.event)) == (3, False)
+
+
 @pytest.mark.parametrize("delivery", FORMS, ids=["binary", "json", "batched"])
 def test_a_source_makes_an_event_of_a_record_and_each_says_who_it_is(sink: MakeSink, delivery: Delivery) -> None:
     """Kept promise: two sources of a topic get the same record as events of their own, in every form."""

@@ -9,15 +9,13 @@ Made once for a lane; a lane without either has none and its rows go out as they
 import re
 
 from penstock.contract.model import RecordsAsEvents, Subscription
-from penstock.delivery.forms import TRACES, WIDE_BYTES, binary_lines, event_of, traces
+from penstock.delivery.forms import TRACES, WIDE_BYTES, binary_lines, event_of, is_structured, traces
 from penstock.delivery.row import ForeignRow, Row
 from penstock.event.attributes import FORBIDDEN, NAME
 from penstock.event.foreign import event_of_record
 from penstock.event.http import percent_encode_header
-from penstock.event.media import is_envelope
 from penstock.event.model import CORE, Event
 
-CONTENT_TYPE = b"content-type:"
 TRACE = re.compile(rb"[\x20-\x7e]+")
 
 
@@ -41,7 +39,7 @@ class Dress:
         row = self.event(row)
         if not self._lines:
             return row
-        if _is_structured(row):
+        if is_structured(row.headers):
             event = event_of(row)
             event = Event({**event.attributes, **self._extensions}, event.data)
             return _with(row, event, traces(row.headers))
@@ -70,12 +68,6 @@ def _with(row: Row, event: Event, more_lines: list[bytes]) -> Row:
 def _sized(row: Row) -> Row:
     row.is_wide = sum(map(len, row.headers)) > WIDE_BYTES
     return row
-
-
-def _is_structured(row: Row) -> bool:
-    """Whether its attributes are in the body: data that is an event cannot travel in any other way."""
-    types = (line[len(CONTENT_TYPE) :] for line in row.headers if line.lower().startswith(CONTENT_TYPE))
-    return any(is_envelope(each.decode("latin-1").strip()) for each in types)
 
 
 def _may_be_set(name: str, value: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from penstock.delivery.client import Post
-from penstock.delivery.dead_letter import dead_letter_lines
+from penstock.delivery.dead_letter import dead_letter_form
 from penstock.delivery.forms import WIDE_BYTES, batched, binary_lines, structured, traces
 from penstock.delivery.lane import Attempt, Lane
 from penstock.delivery.row import Row
@@ -21,7 +21,7 @@ def post_of(attempt: Attempt, touch: Callable[[int], None], now: float) -> Post:
         lines, body = batched(rows, touch)
     else:
         row = rows[0]
-        lines, body = row.headers if found is None else dead_letter_lines(row, found), row.body
+        lines, body = (row.headers, row.body) if found is None else dead_letter_form(row, found)
         if delivery.format == "json" or row.is_wide:
             lines, body = structured(lines, body)
     url = subscription.subscriber_url if found is None else delivery.dead_letter_url or ""

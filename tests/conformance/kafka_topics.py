@@ -20,17 +20,18 @@ class Record:
 class Topics:
     def __init__(self, bootstrap_servers: str) -> None:
         self._settings = {"bootstrap.servers": bootstrap_servers}
+        self._admin = AdminClient(self._settings)
         self._made: list[str] = []
 
     def create(self, name: str, partitions: int = 1) -> str:
         self._made.append(name)
-        for future in AdminClient(self._settings).create_topics([NewTopic(name, partitions, 1)]).values():
+        for future in self._admin.create_topics([NewTopic(name, partitions, 1)]).values():
             future.result(TIMEOUT_SECONDS)
         return name
 
     def partitions(self, name: str) -> int:
         """How many it has, 0 when there is no such topic."""
-        found = AdminClient(self._settings).list_topics(name, timeout=TIMEOUT_SECONDS).topics.get(name)
+        found = self._admin.list_topics(name, timeout=TIMEOUT_SECONDS).topics.get(name)
         return 0 if found is None or found.error else len(found.partitions)
 
     def write(
@@ -73,5 +74,5 @@ class Topics:
 
     def close(self) -> None:
         if self._made:
-            for future in AdminClient(self._settings).delete_topics(self._made).values():
+            for future in self._admin.delete_topics(self._made).values():
                 future.exception(TIMEOUT_SECONDS)

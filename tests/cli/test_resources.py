@@ -72,7 +72,7 @@ def test_wait_and_delete_speak_json_lines(penstock: Run) -> None:
     gone = penstock("delete", "broker/orders", "-o", "json")
     common = {"kind": "Broker", "namespace": "default", "name": "orders"}
     assert json.loads(waited) == {**common, "result": "condition met"}
-    assert json.loads(gone) == {**common, "result": "deleted"}
+    assert json.loads(gone) == {**common, "result": "deleted", "dependents": []}
 
 
 def test_all_problems_of_a_resource_in_one_go(controller: Bench) -> None:

@@ -49,6 +49,10 @@ class Client:
     def delete(self, kind: Kind, namespace: str, name: str) -> Resource:
         return dict(self._call("DELETE", f"{_collection(kind, namespace)}/{name}")[0])
 
+    def dependents(self, kind: Kind, namespace: str, name: str) -> list[dict[str, str]]:
+        """Who loses something when it goes."""
+        return list(self.get(f"/api/penstock/dependents/{namespace}/{name}?kind={kind.name}")["dependents"])
+
     def lag(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
         return dict(self.get(f"/api/penstock/lag/{namespace}/{name}?kind={kind.name}"))
 

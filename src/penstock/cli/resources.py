@@ -202,7 +202,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
 ) -> None:
     """Deletes resources. The topic of a broker or a channel goes with it, and so do the events that are still in it.
 
-    Whoever reads goes before what is read. Topics that were there before stay, as do those that others use too.
+    Whoever reads goes before what is read. Who depends on it and stays is told on stderr.
 
     \b
     penstock delete trigger audit
@@ -210,6 +210,7 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
     penstock delete -f orders.yaml
     penstock delete triggers --all
     """
+    from penstock.cli import deleting
     from penstock.cli.client import Client, NotFound
     from penstock.cli.targets import named
 
@@ -225,11 +226,13 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
         doomed = _all_of(client, kind or "", namespace)
     else:
         doomed = [(each, namespace) for each in named(kind or "", name or [])]
-    doomed = _readers_first(doomed)
+    doomed = deleting.readers_first(doomed)
 
     def delete_one(item: Any) -> None:
         target, where = item
         try:
+            left = deleting.left_behind(client, target, where, doomed)
+            deleting.warn(left, where)
             client.delete(target.kind, where, target.name)
         except NotFound:
             if not ignore_not_found:
@@ -237,15 +240,15 @@ def delete(  # noqa: PLR0913 - the options kubectl's users expect
             return
         if wait:
             _until_gone(client, target, where)
-        _told(output, target, where, "deleted")
+        _told(output, target, where, "deleted", dependents=left)
 
     _each(doomed, delete_one, lambda item: item[0].shown)
 
 
-def _told(output: str, target: Any, namespace: str, result: str) -> None:
+def _told(output: str, target: Any, namespace: str, result: str, **more: Any) -> None:
     """One line for one resource: for people, or JSON for machines."""
     if output == "json":
-        what = {"kind": target.kind.name, "namespace": namespace, "name": target.name, "result": result}
+        what = {"kind": target.kind.name, "namespace": namespace, "name": target.name, "result": result, **more}
         show(json.dumps(what, ensure_ascii=False))
     else:
         show(f"{target.shown} {result}")
@@ -281,14 +284,6 @@ def _targets_in(filename: list[str], namespace: str) -> list[Any]:
         target = Target(BY_NAME[manifest.body["kind"]], str(metadata["name"]))
         doomed.append((target, metadata.get("namespace") or namespace))
     return doomed
-
-
-def _readers_first(doomed: list[Any]) -> list[Any]:
-    """So that nothing is left waiting for what is gone: triggers before brokers, and both before their settings."""
-    from penstock.control.kinds import EGRESS, INGRESS
-
-    ranks = {**dict.fromkeys((kind.name for kind in EGRESS), 0), **dict.fromkeys((kind.name for kind in INGRESS), 1)}
-    return sorted(doomed, key=lambda item: ranks.get(item[0].kind.name, 2))
 
 
 def _until_gone(client: Any, target: Any, namespace: str) -> None:

@@ -4,6 +4,7 @@
     POST   /apis/eventing.knative.dev/v1/namespaces/NS/brokers             create or change (``?dryRun=All``)
     GET, PUT, DELETE  …/brokers/NAME
     GET    /api/penstock/status, /api/penstock/lag/NS/NAME[?kind=trigger], /api/penstock/settings
+    GET    /api/penstock/dependents/NS/NAME?kind=broker                    who loses something when it goes
     POST   /api/penstock/triggers/NS/NAME/reset                            {"to": "earliest", "dryRun": true}
     GET    /api/penstock/deadletters[?namespace=…&kind=…&name=…&ids=…&type=…&code=…&redriven=1&event=1]
     POST   /api/penstock/deadletters/redrive                               the same as a JSON object
@@ -26,6 +27,7 @@ from starlette.routing import Route
 
 from penstock.control import dead_letters, metrics, page, parts, positions
 from penstock.control.controller import Controller
+from penstock.control.dependents import losses
 from penstock.control.kinds import KINDS, Kind, collection_path, kind_of_word, nearest
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Conflict, Invalid
@@ -70,6 +72,7 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         Route("/api/penstock/status", _status(controller)),
         Route("/api/penstock/settings", _settings(flags)),
         Route("/api/penstock/lag/{namespace}/{name}", _lag(controller)),
+        Route("/api/penstock/dependents/{namespace}/{name}", _dependents(controller)),
         Route("/api/penstock/triggers/{namespace}/{name}/reset", _reset(controller), methods=["POST"]),
         Route("/api/penstock/deadletters", _dead_letters(controller)),
         Route("/api/penstock/deadletters/redrive", _redrive(controller), methods=["POST"]),
@@ -218,6 +221,18 @@ def _lag(controller: Controller) -> Handler:
         return JSONResponse({"lag": total, "partitions": rows})
 
     return lag
+
+
+def _dependents(controller: Controller) -> Handler:
+    async def dependents(request: Request) -> Response:
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        kind = kind_of_word(request.query_params.get("kind", ""))
+        found = controller.store.get(kind.name, namespace, name)
+        if found is None:
+            return _missing(controller, kind, namespace, name)
+        return JSONResponse({"dependents": [asdict(each) for each in losses(controller.store.list(), found)]})
+
+    return dependents
 
 
 def _reset(controller: Controller) -> Handler:

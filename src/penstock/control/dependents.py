@@ -1,7 +1,8 @@
 """Who reads whom: which resources to look at when one changes, and who loses something when it goes. Pure."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from penstock.control import brokers, channels
 from penstock.control.config_maps import AUTH
@@ -15,6 +16,7 @@ from penstock.control.kinds import (
     SUBSCRIPTION,
     TRIGGER,
     Resource,
+    is_being_deleted,
     key_of,
     name_of,
     namespace_of,
@@ -39,6 +41,42 @@ def dependents(everything: list[Resource], changed: Resource) -> list[str]:
             and (each.get("data") or {}).get(AUTH) == name_of(changed)
         ]
     return [key_of(each) for each in everything if _reads(each, changed, {named, *config_maps})]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What somebody loses when another resource goes."""
+
+    kind: str
+    namespace: str
+    name: str
+    loses: Literal["events", "destination", "settings", "credentials"]
+
+
+def losses(everything: list[Resource], going: Resource) -> list[Loss]:
+    """Who depends on what is to be deleted, and for what; those that are going themselves lose nothing."""
+    if going["kind"] == SUBSCRIPTION.name:
+        return []  # a channel only shows it
+    found = set(dependents(everything, going))
+    return [
+        Loss(each["kind"], namespace_of(each), name_of(each), _lost(each, going))
+        for each in everything
+        if key_of(each) in found and not is_being_deleted(each)
+    ]
+
+
+def _lost(resource: Resource, going: Resource) -> Literal["events", "destination", "settings", "credentials"]:
+    if going["kind"] == CONFIG_MAP.name:
+        return "settings"
+    if going["kind"] == SECRET.name:
+        return "credentials"
+    spec, namespace = spec_of(resource), namespace_of(resource)
+    origins = {
+        TRIGGER.name: (BROKER.name, namespace, spec.get("broker")),
+        SUBSCRIPTION.name: (CHANNEL.name, namespace, (spec.get("channel") or {}).get("name")),
+    }
+    own = (going["kind"], namespace_of(going), name_of(going))
+    return "events" if origins.get(resource["kind"]) == own else "destination"
 
 
 def _reads(resource: Resource, changed: Resource, named: set[Named]) -> bool:

@@ -121,6 +121,8 @@ def take_apart(world: World, resource: Resource) -> bool:
     world.ledger.forget(uid_of(resource))
     if "consumerGroup" not in spec_of(resource):  # a group that somebody named may be somebody's
         _forget_group(world, resource)
+    if resource["kind"] == SOURCE.name:
+        world.secrets.remove(*sources.kept_secret(resource))
     world.store.remove(resource)
     return True
 
@@ -131,9 +133,10 @@ def group_of(resource: Resource) -> str:
 
 
 def _forget_group(world: World, resource: Resource) -> None:
-    cluster = sources.cluster_of_source(resource, world.surroundings) if resource["kind"] == SOURCE.name else HOME
     try:
+        is_source = resource["kind"] == SOURCE.name
+        cluster = sources.cluster_of_source(resource, world.surroundings) if is_source else HOME
         world.groups_of(cluster).delete(group_of(resource))
     except PenstockError:
         if not waited_long_enough(resource, world.clock()):
-            raise  # another cluster may be gone for good
+            raise  # another cluster may be gone for good, or its Secret

@@ -106,7 +106,7 @@ class KafkaStore:
             old = self.get(applied["kind"], metadata.get("namespace") or "default", metadata["name"])
             if old is not None and is_being_deleted(old):
                 raise Conflict(f"{what} is still being deleted", hint="apply it again in a moment")
-            problems = validate.problems(applied, old) + validate.collisions(applied, self.list(applied["kind"]))
+            problems = validate.problems(applied, old) + validate.collisions(applied, self.list())
             if problems:
                 raise Invalid(what, problems)
             stamp = Stamp(self._clock(), self._version + 1, lambda: str(uuid.uuid4()))

@@ -14,6 +14,7 @@ from penstock.control.kinds import (
     BY_NAME,
     CHANNEL,
     CONFIG_MAP,
+    INGRESS,
     SECRET,
     SERVICE,
     SINK,
@@ -83,6 +84,7 @@ _NAMED = {
     CHANNEL.name: ("topic", channel_topic),
     TRIGGER.name: ("consumer group", trigger_group),
 }
+_ADDRESSED = {kind.name for kind in INGRESS}
 
 
 def problems(resource: Any, old: Resource | None = None) -> list[Problem]:
@@ -99,15 +101,20 @@ def problems(resource: Any, old: Resource | None = None) -> list[Problem]:
 
 
 def collisions(resource: Mapping[str, Any], others: list[Resource]) -> list[Problem]:
-    """Names that differ but come to the same topic or group, as ``a-b``/``c`` and ``a``/``b-c`` do."""
-    if resource["kind"] not in _NAMED:
-        return []
-    what, named = _NAMED[resource["kind"]]
+    """Names that differ but come to the same topic or group, as ``a-b``/``c`` and ``a``/``b-c`` do; and kinds that
+    differ but come to the same address, which is ``/namespace/name`` for all of them."""
+    kind = resource["kind"]
     own = (str(resource["metadata"].get("namespace") or "default"), str(resource["metadata"]["name"]))
     for other in others:
         at = (namespace_of(other), name_of(other))
-        if at != own and named(*at) == named(*own):
-            return [Problem("metadata.name", f"{'/'.join(at)} already has the {what} {named(*own)}; choose another")]
+        if at == own and other["kind"] != kind and {kind, other["kind"]} <= _ADDRESSED:
+            taken = f"{other['kind']} {'/'.join(at)} already has the address /{'/'.join(own)}; choose another name"
+            return [Problem("metadata.name", taken)]
+        if kind in _NAMED and other["kind"] == kind and at != own:
+            what, named = _NAMED[kind]
+            if named(*at) == named(*own):
+                taken = f"{'/'.join(at)} already has the {what} {named(*own)}; choose another"
+                return [Problem("metadata.name", taken)]
     return []
 
 

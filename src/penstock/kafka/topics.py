@@ -44,7 +44,7 @@ RECORDS = {
 class TopicSpec:
     name: str
     partitions: int = 1
-    replication_factor: int = 0  # 0: three, or as many as there are brokers
+    replication_factor: int = 0  # 0: three, or as many as there are brokers; a single broker has one anyway
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -63,7 +63,8 @@ def create_missing(admin: AdminClient, specs: Iterable[TopicSpec]) -> list[str]:
     brokers = _broker_count(admin)
     wanted = []
     for spec in specs:
-        copies = spec.replication_factor or min(3, brokers)
+        # A cluster of one broker is somebody's own machine: what asks for three copies shall work there too.
+        copies = 1 if brokers == 1 else spec.replication_factor or min(3, brokers)
         # With three copies an acknowledged record is on two machines at least.
         config = ({"min.insync.replicas": "2"} if copies >= 3 else {}) | dict(spec.config)
         wanted.append(NewTopic(spec.name, num_partitions=spec.partitions, replication_factor=copies, config=config))

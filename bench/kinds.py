@@ -63,7 +63,7 @@ def many(bench: Bench) -> None:
         made["spec"]["filter"] = {"attributes": {"type": f"many.{n}"}}
         resources.append(made)
     for n in range(channels):
-        resources += [channel(f"many-{n}"), subscription(f"many-{n}", f"many-{n}", bench.sink.url(0))]
+        resources += [channel(f"letters-{n}"), subscription(f"letters-{n}", f"letters-{n}", bench.sink.url(0))]
     with bench.step(f"apply {triggers} triggers and {channels} channels"):
         began = time.monotonic()
         bench.system.apply(*resources, seconds=MANY_SECONDS, wait=False)

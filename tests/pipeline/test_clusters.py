@@ -42,7 +42,7 @@ from penstock.kafka.server_files import ClusterSpec
 from penstock.kafka.table import Table, put
 from penstock.ports import free_port
 from tests.certificates import needs_openssl
-from tests.kafka.secure import PASSWORD, USER, SecureKafka, running
+from tests.kafka.secure import PASSWORD, USER, SecureKafka, Way, running
 from tests.sink import Request, Sink
 from tests.waiting import until
 
@@ -67,16 +67,22 @@ class World:
 
     def cluster(self, password: str = PASSWORD) -> Cluster:
         """The secured one, as the contract names it once the Secret has this password."""
-        data = self.secure.password("SASLTLS", MECHANISM, password)
+        return self.with_secret("SASLTLS", SECRET, self.secure.password("SASLTLS", MECHANISM, password))
+
+    def with_secret(self, way: Way, secret: str, data: dict[str, str]) -> Cluster:
         raw = {key: value.encode() for key, value in data.items()}
         secrets_dir = secret_files.folder(str(self.folder), "")
-        secret_files.write(secrets_dir, SECRET, raw)
-        return Cluster(self.secure.address("SASLTLS"), SECRET, secret_files.version_of(secrets_dir, raw))
+        secret_files.write(secrets_dir, secret, raw)
+        return Cluster(self.secure.address(way), secret, secret_files.version_of(secrets_dir, raw))
 
-    def subscribe(self, url: str, cluster: Cluster, **fields: Any) -> Subscription:
-        """To a topic of its own, from its beginning."""
+    def is_running_since(self, place: str, began: float) -> bool:
+        report = self.report(place)
+        return report is not None and report.state == "running" and report.since > began
+
+    def subscribe(self, url: str, cluster: Cluster, topic: str = "", **fields: Any) -> Subscription:
+        """To a topic of its own, or to this one, from its beginning."""
         kafka = self.home if cluster.is_home else self.secure.plain
-        topic, uid = f"topic-{uuid.uuid4()}", str(uuid.uuid4())
+        topic, uid = topic or f"topic-{uuid.uuid4()}", str(uuid.uuid4())
         topics.create_missing(kafka.admin(), [topics.TopicSpec(topic, 2)])
         ledger.StartPositions(self.home).write(uid, topic, self.topic_id(kafka, topic), {0: 0, 1: 0})
         made = Subscription(
@@ -190,6 +196,42 @@ def test_a_quiet_topic_elsewhere_goes_cold_and_wakes(world: World, sink: MakeSin
     assert ids(subscriber.wait_for(2, "/cold", ONE_MINUTE)) == ["a", "b"]
 
 
+def test_two_addresses_of_one_topic_are_served_side_by_side(world: World, sink: MakeSink) -> None:
+    """Kept promise: whoever reads home's own topic with credentials does not get into the way of the others."""
+    subscriber = sink()
+    plain = Cluster(world.secure.plain.bootstrap_servers)
+    first = world.subscribe(subscriber.url + "/plain", plain)
+    second = world.subscribe(subscriber.url + "/guarded", world.cluster(), topic=first.topic)
+    until(lambda: world.state(first.place) == world.state(second.place) == "running", "both run")
+    for number in range(4):
+        send(world.secure.plain, first.topic, [f"{number}a", f"{number}b"])
+        for path in ("/plain", "/guarded"):
+            subscriber.wait_for(2 * number + 2, path, ONE_MINUTE)
+    assert ids(subscriber.at("/plain")) == ids(subscriber.at("/guarded"))
+    assert len(subscriber.at("/plain")) == 8
+    assert "another dispatcher has taken" not in world.log
+
+
+def test_a_certificate_changes_while_it_runs(world: World, sink: MakeSink) -> None:
+    """Kept promise: Spark shows the certificate of the Secret, and the next one from its version on."""
+    subscriber = sink()
+
+    def certified(name: str) -> Cluster:
+        pair = world.secure.authority.issue(name)
+        data = {"protocol": "SSL", "ca.crt": world.secure.authority.certificate}
+        data |= {"user.crt": pair.certificate, "user.key": pair.key}
+        return world.with_secret("MUTUAL", "shop/certificate", data)
+
+    served = world.subscribe(subscriber.url + "/certified", certified("first"))
+    send(world.secure.plain, served.topic, ["a", "b"])
+    subscriber.wait_for(2, "/certified", ONE_MINUTE)
+    began = time.time()
+    world.agree(msgspec.structs.replace(served, cluster=certified("second")))
+    until(lambda: world.is_running_since(served.place, began), "a query with the new certificate")
+    send(world.secure.plain, served.topic, ["c", "d"])
+    assert ids(subscriber.wait_for(4, "/certified", ONE_MINUTE)) == ["a", "b", "c", "d"]
+
+
 def test_a_cluster_that_is_away_is_said_and_the_others_go_on(world: World, sink: MakeSink) -> None:
     """Kept promise: its report is "failed" and names the cluster; events of other clusters come as ever."""
     subscriber = sink()
@@ -226,12 +268,7 @@ def test_a_password_changes_while_it_runs(world: World, sink: MakeSink) -> None:
     later = world.cluster(NEW_PASSWORD)
     assert later != served.cluster
     world.agree(msgspec.structs.replace(served, cluster=later))
-
-    def is_replaced() -> bool:
-        report = world.report(served.place)
-        return report is not None and report.state == "running" and report.since > began
-
-    until(is_replaced, "a query with the new password")
+    until(lambda: world.is_running_since(served.place, began), "a query with the new password")
     send(world.secure.plain, served.topic, ["c", "d"])
     until(lambda: {"c", "d"} <= set(ids(subscriber.at("/rotated"))), "what came later", ONE_MINUTE)
     assert ids(subscriber.at("/rotated")) == ["a", "b", "c", "d"]

@@ -11,6 +11,7 @@ from penstock.contract.model import CONTRACT_TOPIC, Agreement, Cluster, Route, e
 from penstock.kafka import secret_files, table, topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.ports import free_port
+from penstock.receiver.routes import Routes
 from tests.certificates import needs_openssl
 from tests.kafka.secure import SecureKafka
 from tests.kafka.secure import running as running_secure
@@ -111,3 +112,11 @@ def test_settings_that_would_break_a_promise_are_refused(
     path = lead(kafka, name, Route(f"/tests/{name}", topic, settings=settings))
     until(lambda: status(two_kafkas, path) == 503, "it is refused")
     assert any(next(iter(settings)) in line for line in two_kafkas.log)
+
+
+def test_a_route_that_has_only_a_host_keeps_its_producer(kafka: KafkaConnection) -> None:
+    """Kept promise: whoever is known by a host alone is among the routes that producers are kept for."""
+    by_host = Route("", "by-host", hosts=("only.local",), settings={"linger.ms": "5"})
+    routes = Routes(kafka)
+    routes._changed("Broker/tests/by-host", encode(Agreement("by-host", 1, (by_host, Route("/tests/p", "by-path")))))
+    assert {route.topic for route in routes.all} == {"by-host", "by-path"}

@@ -281,8 +281,9 @@ class Dispatcher:
         if time.monotonic() < self._partitions_due:
             return
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
-        for cluster in {topic.cluster for topic in self._topics.values()}:
-            here = {topic_of(topic.name): topic for topic in self._topics.values() if topic.cluster == cluster}
+        wanted = [topic for topic in self._topics.values() if topic.wanted]
+        for cluster in {topic.cluster for topic in wanted}:
+            here = {topic_of(topic.name): topic for topic in wanted if topic.cluster == cluster}
             try:
                 self._environment.clusters.require(cluster)
                 found = topics.describe(self._environment.clusters.clients(cluster).admin, here)

@@ -28,7 +28,7 @@ from penstock.pipeline.running import Environment, Running, cluster_of, failure_
 from penstock.pipeline.session import slots
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
 from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
-from penstock.pipeline.worker import DEAD_SECONDS, Assignment, scope_of
+from penstock.pipeline.worker import DEAD_SECONDS, Assignment, scope_of, shared_scope
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -103,7 +103,8 @@ class TopicQuery:
         return self.place + (names if self.uid else "")
 
     def _scope(self, topic_id: str) -> str:
-        return scope_of(topic_id, self.uid) if self.uid else topic_id
+        shared = shared_scope(topic_id, cluster_of(self.wanted))
+        return scope_of(shared, self.uid) if self.uid else shared
 
     def advance(self, free_slots: int) -> None:
         """One step towards what is wanted. What goes wrong is in the report, and tried again."""

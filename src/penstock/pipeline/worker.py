@@ -8,6 +8,7 @@ Everything made here (sockets, Kafka clients, lanes) belongs to this attempt and
 Spark uses its Python workers again. Nothing is yielded to Spark, which reads results only at a batch's end.
 """
 
+import hashlib
 import logging
 import time
 from collections.abc import Iterator
@@ -85,7 +86,12 @@ class Assignment:
     @property
     def is_aside(self) -> bool:
         """Whether it serves parked lanes, beside the query that all others share."""
-        return self.scope != self.topic_id
+        return self.scope != self.shared_scope
+
+    @property
+    def shared_scope(self) -> str:
+        """Under which the query claims that all others of the topic share."""
+        return shared_scope(self.topic_id, self.cluster)
 
     def subscriptions(self) -> list[Subscription]:
         return msgspec.json.decode(self.subscriptions_json, type=list[Subscription])
@@ -285,7 +291,8 @@ class Holding:
             return []
         before = assignment.first_query << claims.QUERY_SHIFT
         uids = [each.uid for each in assignment.subscriptions()]
-        scopes = {assignment.topic_id, *(scope_of(assignment.topic_id, uid) for uid in uids)} - {assignment.scope}
+        shared = assignment.shared_scope
+        scopes = {shared, *(scope_of(shared, uid) for uid in uids)} - {assignment.scope}
         return [each for each in scopes if self._watch.has_unclosed(each, self._partition, before)]
 
     def _has_predecessor(self, generation: int) -> bool:
@@ -330,9 +337,17 @@ class Holding:
         )
 
 
-def scope_of(topic_id: str, uid: str) -> str:
+def shared_scope(topic_id: str, cluster: Cluster) -> str:
+    """Under which the query of a topic claims partitions. Two addresses may lead to the same topic (home's, with
+    credentials and without): they are two queries, for different subscriptions, and must not outrank each other."""
+    if cluster.is_home:
+        return topic_id
+    return f"{topic_id}~{hashlib.sha256(cluster.bootstrap_servers.encode()).hexdigest()[:12]}"
+
+
+def scope_of(shared: str, uid: str) -> str:
     """Under which the query of a subscription's parked lanes claims partitions."""
-    return f"{topic_id}@{uid}"
+    return f"{shared}@{uid}"
 
 
 def share(delivery: Delivery, window: int, partitions: int) -> LaneLimits:

@@ -31,7 +31,7 @@ class Routes:
 
     @property
     def all(self) -> list[Route]:
-        return list(self.by_path.values())
+        return [*self.by_path.values(), *self.by_host.values()]
 
     @property
     def are_current(self) -> bool:

@@ -12,6 +12,8 @@ GENERATOR = "generator to bare sink"
 TEN_TERMS = "ten CESQL terms"
 EXACT_1000 = "1,000 exact filters"
 CESQL_100 = "100 CESQL filters"
+BROKER_WAY = "broker, ordered"
+CHANNEL_WAY = "channel"
 UNDISTURBED = "nine and a tenth that is well"
 BESIDE_HANGING = "nine and a tenth that hangs"
 HOUR_BEFORE = "three and a fourth that is well"
@@ -101,6 +103,16 @@ class Hour(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: float  # from its return to the last event
 
 
+class Many(msgspec.Struct, frozen=True, kw_only=True):
+    """Many resources applied at once."""
+
+    triggers: int
+    channels: int
+    apply_seconds: float  # until the command has ended
+    ready_seconds: float  # from its beginning until all were ready
+    controller_megabytes: float  # resident, afterwards
+
+
 class Ratio(msgspec.Struct, frozen=True):
     """A figure of Penstock over the same figure of a baseline in the same run."""
 
@@ -140,6 +152,7 @@ class Results(msgspec.Struct, kw_only=True):
     hanging_estimate_megabytes: float | None = None  # by `penstock sizing`
     idle_brokers: IdleBrokers | None = None
     hour: Hour | None = None
+    many: Many | None = None
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

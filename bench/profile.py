@@ -23,6 +23,8 @@ class Profile:
     hour_events: int = 360_000
     hour_seconds: float = 150.0
     idle_brokers: int = 100
+    many_triggers: int = 500
+    many_channels: int = 50
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500
 
@@ -45,6 +47,8 @@ QUICK = Profile(
     hour_events=10_000,
     hour_seconds=10.0,
     idle_brokers=10,
+    many_triggers=50,
+    many_channels=5,
     consumer_events_one=3_000,
     consumer_events_ten=300,
 )

@@ -13,6 +13,7 @@ from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
 from bench.filters import cesql_100, exact_1000, ten_terms
 from bench.hour import hour
+from bench.kinds import kinds, many
 from bench.load import LoadPlan
 from bench.measure import Arrangement, Bench, Offer, combine, measure, measure_idle, per_event, warm_up
 from bench.model import FULL, GENERATOR, INGRESS, PENSTOCK, Run
@@ -117,4 +118,6 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "cesql-100": cesql_100,
     "exact-1000": exact_1000,
     "idle-brokers": idle_brokers,
+    "kinds": kinds,
+    "many": many,
 }

@@ -107,8 +107,8 @@ class System:
         timeout = max(READY_SECONDS, int(seconds))
         self.command("wait", *names, "--for=condition=Ready", f"--timeout={timeout}s", seconds=timeout + 10.0)
 
-    def address(self, broker: str) -> str:
-        found = json.loads(self.command("get", "broker", broker, "-o", "json"))
+    def address(self, name: str, kind: str = "broker") -> str:
+        found = json.loads(self.command("get", kind, name, "-o", "json"))
         url: str = found["status"]["address"]["url"]
         return url
 

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from bench.model import (
     BATCHES,
     BESIDE_HANGING,
+    BROKER_WAY,
     CESQL_100,
+    CHANNEL_WAY,
     CONSUMER,
     EXACT_1000,
     FULL,
@@ -38,6 +40,7 @@ def targets(results: Results) -> list[Target]:
     started = _idle(results, "just started")
     with_trigger = _idle(results, "one trigger")
     idle = results.idle_brokers if results.idle_brokers and results.idle_brokers.brokers >= 100 else None
+    many = results.many if results.many and results.many.triggers >= 500 else None
     return [
         _at_most("whole way at 1,000/s, p50, ms", 3, steady.whole_way.p50 if steady else None),
         _at_most("whole way at 1,000/s, p99, ms", 25, steady.whole_way.p99 if steady else None),
@@ -67,6 +70,9 @@ def targets(results: Results) -> list[Target]:
         _at_most(
             "first event of an idle broker, slowest of five, ms", 1000, max(idle.first_event_ms) if idle else None
         ),
+        _at_most("500 triggers and 50 channels, apply, s", 60, many.apply_seconds if many else None),
+        _at_most("500 triggers and 50 channels, all of them ready, s", 60, many.ready_seconds if many else None),
+        _at_most("500 triggers and 50 channels, controller, MB", 300, many.controller_megabytes if many else None),
     ]
 
 
@@ -77,6 +83,8 @@ def ratios(results: Results) -> list[Ratio]:
             found += _against_consumer(run, results.find(CONSUMER, run.triggers, run.load))
             if run.triggers == 1:
                 found += _against_kafka(run, results.find(KAFKA, 1, run.load))
+        elif run.scenario == CHANNEL_WAY:
+            found += _against_broker(run, results.find(BROKER_WAY, run.triggers, run.load))
         elif run.scenario == INGRESS:
             found += _ingress_against_kafka(run, results.find(KAFKA, 1, run.load))
     return found
@@ -111,6 +119,12 @@ def _against_kafka(run: Run, other: Run | None) -> Iterator[Ratio]:
     else:
         yield _ratio(f"{run.load}: whole way p50 over kafka alone", run.whole_way.p50, other.whole_way.p50)
         yield _ratio(f"{run.load}: whole way p99 over kafka alone", run.whole_way.p99, other.whole_way.p99)
+
+
+def _against_broker(run: Run, other: Run | None) -> Iterator[Ratio]:
+    if other is not None:
+        yield _ratio(f"channel, {run.load}: whole way p50 over broker", run.whole_way.p50, other.whole_way.p50)
+        yield _ratio(f"channel, {run.load}: whole way p99 over broker", run.whole_way.p99, other.whole_way.p99)
 
 
 def _ingress_against_kafka(run: Run, other: Run | None) -> Iterator[Ratio]:

@@ -200,6 +200,19 @@ def test_the_dispatchers_refusal_is_the_triggers_reason() -> None:
     assert (refused.status, refused.message) == ("False", "not enough slots")
 
 
+def test_a_change_is_ready_when_it_is_in_force() -> None:
+    """Kept promise: while the earlier filter or address is still served, the trigger does not say Ready."""
+    before = planned(stored(trigger()), ready_broker())
+    [served] = before.subscriptions
+    report = QueryReport(TOPIC.name, "running", subscriptions=(served.uid,), versions=(served.version,))
+    assert egress.served(before, [report], NOON).status == "True"
+    changed = planned(stored(trigger(filter={"attributes": {"type": "b"}})), ready_broker())
+    taking = egress.served(changed, [report], NOON)
+    assert (taking.status, taking.reason) == ("Unknown", "TakingOver")
+    other = QueryReport(TOPIC.name, "running", subscriptions=("somebody",), versions=("v",))
+    assert egress.served(changed, [other], NOON).status == "True"  # not begun: it will begin as it is now
+
+
 def noted(resource: Resource, start: Start) -> Resource:
     plan = planned(resource)
     status = egress.status(resource, plan, {TOPIC.name: start}, true("SubscriptionReady"), NOON)

@@ -1,12 +1,14 @@
 """The public image of the ledger: shown in groups, and watched for what others set there."""
 
 import uuid
+from pathlib import Path
 
 from confluent_kafka import Consumer
 from tests.waiting import until
 
 from penstock.contract.model import LEDGER_TOPIC, Subscription
 from penstock.kafka import ledger, topics
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.group_image import MARK, GroupImages
 from penstock.kafka.groups import Committed, Groups
@@ -25,7 +27,8 @@ def test_a_consumer_in_the_group_of_a_trigger_is_no_reset(kafka: KafkaConnection
     member = Consumer({**config, "enable.auto.commit": False})
     member.subscribe([name])
     resets: list[Subscription] = []
-    images, groups = GroupImages(kafka, ledger.FollowedLedger(kafka), resets.append), Groups(kafka)
+    clusters = Clusters(kafka, Path("nowhere"))
+    images, groups = GroupImages(clusters, ledger.FollowedLedger(kafka), resets.append), Groups(kafka)
     images.start()
     try:
         message = member.poll(30.0)
@@ -50,7 +53,8 @@ def test_a_position_is_shown_and_a_reset_of_an_idle_trigger_is_noticed(kafka: Ka
     shown = Subscription(name, "Trigger", "default", name, name, f"group-of-{name}", "http://localhost/")
     ledger.StartPositions(kafka).write(name, name, "topic-id", {0: 4})
     resets: list[Subscription] = []
-    images, groups = GroupImages(kafka, ledger.FollowedLedger(kafka), resets.append), Groups(kafka)
+    clusters = Clusters(kafka, Path("nowhere"))
+    images, groups = GroupImages(clusters, ledger.FollowedLedger(kafka), resets.append), Groups(kafka)
     images.start()
     try:
         images.show({(name, "topic-id"): shown})

@@ -1,17 +1,19 @@
 """Promises of a dispatcher: its gears, and an event that ends its worker. Kafka and Spark are real; there is no
 controller: the tests write the contract, and read what the dispatcher reports."""
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from penstock.contract.model import (
@@ -25,9 +27,11 @@ from penstock.contract.model import (
     Agreement,
     DeadLetter,
     QueryReport,
+    RecordsAsEvents,
     Subscription,
     decode_dead_letter,
     decode_report,
+    decode_telemetry,
     encode,
 )
 from penstock.event.kafka import encode_record
@@ -45,6 +49,9 @@ from tests.waiting import until
 MakeSink = Callable[[], Sink]
 ONE_MINUTE = 60
 PAGE = 4096
+
+WRITTEN_MS = 1_577_836_800_123
+Written = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]  # value, key, headers
 
 # Loaded by every Python of the dispatcher: an event that says so ends the worker that touches it.
 POISON = textwrap.dedent(
@@ -106,6 +113,28 @@ class World:
         report = self.report(topic)
         return report.gear if report is not None and report.state == "running" else ""
 
+    def bad_records(self, topic: str) -> int:
+        """Of this topic, as the workers have told so far."""
+        told = 0
+        consumer = self.kafka.consumer()
+        try:
+            end = topics.latest_offsets(self.kafka.admin(), TELEMETRY_TOPIC, 1)[0]
+            consumer.assign([TopicPartition(TELEMETRY_TOPIC, 0, 0)])
+            while end > 0:
+                for message in consumer.consume(1000, 0.1):
+                    told += decode_telemetry(message.value()).bad_records.get(topic, 0)
+                    end = 0 if message.offset() + 1 >= end else end
+        finally:
+            consumer.close()
+        return told
+
+    def write(self, topic: str, records: Sequence[Written]) -> None:
+        """Records as they are, all into partition 0."""
+        producer = self.kafka.producer()
+        for value, key, headers in records:
+            producer.produce(topic, value, key, headers=headers, partition=0, timestamp=WRITTEN_MS)
+        assert producer.flush(30) == 0
+
     def dead_letters(self) -> list[DeadLetter]:
         table = Table(self.kafka, DEAD_LETTERS_TOPIC).start()
         try:
@@ -135,7 +164,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def ids(requests: list[Request]) -> list[str]:
-    return [request.headers["ce-id"] for request in requests]
+    """Data that says it is an event travels in JSON, all other in binary mode."""
+    return [request.headers.get("ce-id") or str(json.loads(request.body)["id"]) for request in requests]
 
 
 def test_a_quiet_topic_goes_cold_and_its_next_event_wakes_it(world: World, sink: MakeSink) -> None:
@@ -225,6 +255,65 @@ def test_rubbish_in_a_running_stream_is_passed_by(world: World, sink: MakeSink) 
     subscriber.wait_for(2, "/rubbish", ONE_MINUTE)
     until(lambda: world.position(subscription) == len(RUBBISH) + 2, "the ledger is at the end")
     assert ids(subscriber.at("/rubbish")) == ["before", "after"]
+
+
+SOURCE = RecordsAsEvents("/apis/v1/namespaces/default/kafkasources/s#topic", "int")
+OWN = [("ce_specversion", b"1.0"), ("ce_id", b"own"), ("ce_source", b"/s"), ("ce_type", b"t")]
+MIXED: list[Written] = [
+    (b"just text", None, []),
+    (b"{}", b"key", [*OWN, ("content-type", b"application/json")]),
+    (b"\0\n\xff", (7).to_bytes(4, "big"), [("content-type", b"a/b"), ("X-Trace", b"t"), ("n", None)]),
+    (None, b"gone", []),
+    (b"{trunc", None, [("content-type", b"application/cloudevents+json")]),
+    (b"{}", None, [*OWN, ("ce_bad", b"a\r\nX-Evil: 1")]),
+    (b"{}", None, [*OWN[:1], ("ce_id", b"last"), *OWN[2:]]),
+]
+
+
+AS_WRITTEN = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
+
+
+@pytest.mark.parametrize(("gear", "order"), [("live", "ordered"), ("live", "unordered"), ("bulk", "ordered")])
+def test_a_source_makes_events_of_plain_records(world: World, sink: MakeSink, gear: str, order: str) -> None:
+    """Kept promise: every record of a topic comes to a source as an event, once and in order, tombstones and broken
+    events too; a trigger on the same topic gets the events and nothing else; only what nobody took is counted."""
+    subscriber = sink()
+    topic = f"topic-{uuid.uuid4()}"
+    topics.create_missing(world.kafka.admin(), [topics.TopicSpec(topic, partitions=1, config=AS_WRITTEN)])
+    source = world.subscribe(subscriber.url + "/source", 1, topic, records=SOURCE, order=order, gear=gear)
+    world.write(source.topic, MIXED)
+    subscriber.wait_for(len(MIXED), "/source", ONE_MINUTE)
+    world.subscribe(subscriber.url + "/trigger", 1, source.topic, gear=gear)
+    subscriber.wait_for(2, "/trigger", ONE_MINUTE)
+    world.write(source.topic, MIXED)
+    came = subscriber.wait_for(2 * len(MIXED), "/source", ONE_MINUTE)
+    subscriber.wait_for(4, "/trigger", ONE_MINUTE)
+    until(lambda: world.position(source) == 2 * len(MIXED), "the ledger is at the end")
+    expected = [
+        {1: "own", 6: "last"}.get(offset % 7, f"partition:0/offset:{offset}") for offset in range(2 * len(MIXED))
+    ]
+    assert sorted(ids(came)) == sorted(expected)
+    if order == "ordered":
+        assert ids(came) == expected
+    assert sorted(ids(subscriber.at("/trigger"))) == ["last", "last", "own", "own"]
+    (plain,) = [each for each in came if each.headers.get("ce-id") == "partition:0/offset:2"]
+    assert plain.body == b"\0\n\xff"
+    wanted = {
+        "ce-type": "dev.knative.kafka.event", "ce-source": SOURCE.source, "ce-subject": "partition:0#2",
+        "ce-time": "2020-01-01T00:00:00.123Z", "ce-key": "7", "ce-partitionkey": "7", "ce-kafkaheaderxtrace": "t",
+        "content-type": "a/b", "ce-knativekafkaoffset": "2",
+    }  # fmt: skip
+    assert {name: plain.headers.get(name) for name in wanted} == wanted
+    assert world.bad_records(source.topic) == 0
+
+
+def test_what_no_source_takes_is_counted(world: World, sink: MakeSink) -> None:
+    """Kept promise: records that are no events are counted where only triggers read them."""
+    subscriber = sink()
+    trigger = world.subscribe(subscriber.url + "/counted", 1)
+    world.write(trigger.topic, MIXED)
+    subscriber.wait_for(2, "/counted", ONE_MINUTE)
+    until(lambda: world.bad_records(trigger.topic) == len(MIXED) - 2, "they are told")
 
 
 @pytest.mark.scenario(25)

@@ -1,18 +1,21 @@
 """Promises of the hand-over from Spark to Python, each through a real Spark: who matches, and what arrives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from penstock.contract.model import Subscription
-from penstock.delivery.row import Row
+from penstock.contract.model import RecordsAsEvents, Subscription
+from penstock.delivery.row import ForeignRow, Row
+from penstock.event.foreign import Foreign
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
-from penstock.filter.matching import matching
-from penstock.pipeline.handover import handed_over, parse_row
+from penstock.filter.matching import Matching, matching
+from penstock.pipeline.handover import Parsed, handed_over, parse_row, parse_row_of_source
 from penstock.pipeline.session import LIVE_BATCH_BYTES
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -48,13 +51,19 @@ def hand_over(
 ) -> list[tuple[str, Row]]:
     """The records as a topic's partition 3 from offset 100 on, through Spark and taken apart again."""
     rows = [(3, 100 + i, value, headers) for i, (value, headers) in enumerate(records)]
-    packed = handed_over(
-        spark.createDataFrame(rows, RECORD), matching(each.filters for each in subscriptions)
-    ).collect()
+    return taken_apart(handed_over(spark.createDataFrame(rows, RECORD), _matching(subscriptions)))
+
+
+def _matching(subscriptions: Sequence[Subscription]) -> Matching:
+    return matching(each.filters for each in subscriptions)
+
+
+def taken_apart(frame: DataFrame, parse: Callable[[bytes], Parsed] = parse_row) -> list[tuple[str, Row]]:
+    packed = frame.collect()
     parsed = []
     for index, each in enumerate(packed):
         assert len(each.row) > LIVE_BATCH_BYTES, "a row that Spark would keep back in live mode"
-        partition, kind, _, row = parse_row(bytes(each.row))
+        partition, kind, _, row = parse(bytes(each.row))
         assert (partition, row.offset) == (3, 100 + index)
         parsed.append((kind, row))
     return parsed
@@ -255,3 +264,52 @@ def test_an_event_about_an_event_arrives_whatever_its_data(spark: SparkSession) 
     assert (kind, row.matched) == ("s", (0,))
     assert b"content-type:application/cloudevents+json" in row.headers  # structured, or it would be the inner one
     assert inner in row.body
+
+
+SOURCE = msgspec.structs.replace(EVERYTHING, uid="s", kind="KafkaSource", records=RecordsAsEvents("/source"))
+WITH_ORIGIN = "partition int, offset bigint, value binary, headers array<struct<key:string,value:binary>>, \
+    key binary, timestamp timestamp"
+WRITTEN = datetime.fromtimestamp(1_577_836_800.123, UTC)
+KEYS = [None, b"", b"\0\n\xff k"]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=["no key", "an empty key", "a binary key"])
+def test_a_record_that_is_no_event_reaches_sources_whole(spark: SparkSession, key: bytes | None) -> None:
+    """Kept promise: value, key, time and headers of what is no event come to a source, and to no trigger."""
+    rows = [(3, 100 + i, value, headers, key, WRITTEN) for i, (value, headers) in enumerate(RUBBISH)]
+    subscriptions = [EVERYTHING, SOURCE, msgspec.structs.replace(SOURCE, uid="o", order="key")]
+    frame = spark.createDataFrame(rows, WITH_ORIGIN)
+    found = taken_apart(handed_over(frame, _matching(subscriptions), subscriptions), parse_row_of_source)
+    for (kind, row), (value, headers) in zip(found, RUBBISH, strict=True):
+        told = [(name.encode(), each) for name, each in headers or ()]
+        assert (kind, row.matched, row.body) == ("x", (1, 2), value or b"")
+        assert isinstance(row, ForeignRow)
+        assert row.record == Foreign(3, row.offset, 1_577_836_800_123, key or b"", told)
+        assert (row.key is None) == (key is None)
+
+
+def test_an_event_comes_to_a_source_as_to_everybody(spark: SparkSession) -> None:
+    """Kept promise: beside a source events are what they are: same lines, same data, whatever the key."""
+    stored = [record(event(subject="a b")), record(event(), "structured"), record(event())]
+    rows = [(3, 100 + i, value, headers, KEYS[i], WRITTEN) for i, (value, headers) in enumerate(stored)]
+    wanted = [SOURCE, EVERYTHING, subscription({"exact": {"type": "other"}})]
+    frame = spark.createDataFrame(rows, WITH_ORIGIN)
+    with_source = taken_apart(handed_over(frame, _matching(wanted), wanted), parse_row_of_source)
+    alone = taken_apart(handed_over(frame, _matching(wanted[1:]), wanted[1:]))
+    assert [row.matched for _, row in with_source] == [(0, 1)] * 3
+    assert [row.matched for _, row in alone] == [(0,)] * 3
+    for (kind, row), (other_kind, other) in zip(with_source, alone, strict=True):
+        assert (kind, row.headers, row.body) == (other_kind, other.headers, other.body)
+        assert not isinstance(row, ForeignRow)
+
+
+def test_what_proves_to_be_no_event_only_in_python_reaches_sources_too(spark: SparkSession) -> None:
+    """Kept promise: a record with all attributes of an event and one that cannot be is a record like any other."""
+    value, headers = record(event())
+    rows = [(3, 100, value, [*(headers or ()), ("ce_ext", b"a\r\nX-Evil: 1")], b"k", WRITTEN)]
+    frame = handed_over(spark.createDataFrame(rows, WITH_ORIGIN), _matching([SOURCE]), [SOURCE])
+    ((kind, row),) = taken_apart(frame, parse_row_of_source)
+    assert (kind, row.matched, row.body) == ("x", (0,), b'{"a": 1}')
+    assert isinstance(row, ForeignRow)
+    assert row.record.key == b"k"
+    assert (b"ce_ext", b"a\r\nX-Evil: 1") in row.record.headers

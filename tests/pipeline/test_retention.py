@@ -2,12 +2,14 @@
 
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
 from penstock.contract.model import LEDGER_TOPIC, Subscription
 from penstock.kafka import ledger, topics
 from penstock.kafka.clients import Clients
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import FollowedLedger
 from penstock.pipeline import retention
@@ -42,7 +44,7 @@ def test_a_trigger_that_stands_still_is_warned_of(
     began = time.monotonic()
     followed = FollowedLedger(kafka)
     followed.read_to_end()
-    watch = RetentionWatch(clients, followed)
+    watch = RetentionWatch(Clusters(kafka, Path("nowhere")), followed)
     wanted = {(topic, topic_id): [Subscription(uid, "Trigger", "shop", "slow", topic, "g", "http://a/")]}
     assert list(watch.look(wanted)) == [(topic, [])]
     (warning,) = until(lambda: dict(watch.look(wanted))[topic], "the warning", 20)

@@ -12,9 +12,9 @@ import pytest
 from penstock.contract.model import CLAIMS_TOPIC
 from penstock.delivery.deliver import Limits
 from penstock.kafka import claims
-from penstock.kafka.clients import Clients
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.doorbell import Doorbell
+from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger, Ledger, LedgerPart
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
 from penstock.pipeline.running import Environment, Running
@@ -41,9 +41,9 @@ class Query:
 def topic_query(kafka: KafkaConnection) -> TopicQuery:
     create_missing(kafka.admin(), [TopicSpec(CLAIMS_TOPIC, config=COMPACTED)])
     session: Any = None
-    ledger, producer, clients = FollowedLedger(kafka), kafka.lasting_producer(), Clients(kafka)
-    doorbell = Doorbell(kafka, lambda *_: None)
-    environment = Environment(session, DispatcherSettings(), kafka, ledger, producer, clients, doorbell, time.time())
+    ledger, producer, clusters = FollowedLedger(kafka), kafka.lasting_producer(), Clusters(kafka, Path("nowhere"))
+    bells = Doorbells(clusters, lambda *_: None)
+    environment = Environment(session, DispatcherSettings(), kafka, ledger, producer, clusters, bells, time.time())
     return TopicQuery("orders", environment)
 
 

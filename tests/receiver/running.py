@@ -54,13 +54,13 @@ class Receiver:
 
     def ask(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
         """One request on a connection of its own."""
-        lines = [f"{method} {path} HTTP/1.1", "Host: here", f"Content-Length: {len(body)}"]
-        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        given = {"Host": "here", "Content-Length": str(len(body)), **(headers or {})}
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
         return self.raw("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
     def send(self, path: str, body: bytes = b"{}", **headers: str) -> Answer:
         """An event in binary mode, with what is given on top."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        given = {name.replace("_", "-"): value for name, value in headers.items()}  # Host: in capitals
         return self.ask("POST", path, body, {**EVENT, "content-type": "application/json", **given})
 
     def raw(self, request: bytes) -> Answer:

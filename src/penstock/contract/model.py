@@ -5,6 +5,7 @@ Written by the controller (``control``), followed by the receiver (routes) and t
 Everything here is a plain value; unknown fields are ignored, so that planes of different versions can meet.
 """
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +19,8 @@ TELEMETRY_TOPIC = "penstock-telemetry"
 DEAD_LETTERS_TOPIC = "penstock-deadletters"
 ADDRESSEE = "penstock-to"  # a record header: the uid of the only subscription that shall have the event
 
+
+_encoder = msgspec.json.Encoder()
 
 Pin = Literal["auto", "live", "bulk"]  # the gear in which a subscription shall be served
 Order = Literal["ordered", "unordered", "key"]  # in which a subscription gets its events
@@ -36,6 +39,16 @@ class Cluster(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 HOME = Cluster()
+
+
+def place_of(topic: str, cluster: Cluster) -> str:
+    """``topic`` at home, ``topic@bootstrap`` elsewhere. A topic's name has no @."""
+    return topic if cluster.is_home else f"{topic}@{cluster.bootstrap_servers}"
+
+
+def topic_of(place: str) -> str:
+    """The name that the topic has in its cluster."""
+    return place.partition("@")[0]
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -97,6 +110,16 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     cluster: Cluster = HOME  # where its topic is
     settings: dict[str, str] = {}  # of the consumer, as Kafka's own clients name them
 
+    @property
+    def place(self) -> str:
+        """Which topic it is, of all clusters together: what queries, reports and bells go by."""
+        return place_of(self.topic, self.cluster)
+
+    @property
+    def version(self) -> str:
+        """Another one for every change."""
+        return hashlib.blake2b(_encoder.encode(self), digest_size=6).hexdigest()
+
     def is_paused(self, now: float) -> bool:
         return bool(self.paused) and (not self.paused_until or now < self.paused_until)
 
@@ -112,17 +135,18 @@ class Agreement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 # Keys of the report topic.
 HEARTBEAT = "dispatcher"
-QUERY = "query/"  # the topic follows, the value is a QueryReport
+QUERY = "query/"  # the place of the topic follows, the value is a QueryReport
 GONE = "gone/"  # the uid of a subscription follows, the value is a Gone
 
 
 class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the dispatcher says about the query of one topic."""
 
-    topic: str
+    topic: str  # its place: the name at home, with @ and the cluster's address elsewhere
     state: Literal["starting", "running", "refused", "failed"]
     reason: str = ""
     subscriptions: tuple[str, ...] = ()  # uids it serves
+    versions: tuple[str, ...] = ()  # of each of them, what it is served as (``Subscription.version``)
     apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
     gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
@@ -175,7 +199,6 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.uid}/{self.partition}/{self.offset}"
 
 
-_encoder = msgspec.json.Encoder()
 _agreement_decoder = msgspec.json.Decoder(Agreement)
 _report_decoder = msgspec.json.Decoder(QueryReport)
 _gone_decoder = msgspec.json.Decoder(Gone)

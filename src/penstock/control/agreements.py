@@ -2,7 +2,8 @@
 
 import threading
 
-from penstock.contract.model import CONTRACT_TOPIC, Agreement, encode
+from penstock.contract.model import CONTRACT_TOPIC, Agreement, decode_agreement, encode
+from penstock.control.loops import Map
 from penstock.control.records import Records
 from penstock.kafka.connection import KafkaConnection
 
@@ -11,6 +12,8 @@ class Contract:
     def __init__(self, connection: KafkaConnection) -> None:
         self._records = Records(connection, CONTRACT_TOPIC)
         self._values: dict[str, bytes] = {}
+        self._agreements: dict[str, tuple[bytes, Agreement]] = {}  # decoded once
+        self._map: Map | None = None
         self._lock = threading.Lock()
 
     def load(self) -> None:
@@ -19,6 +22,18 @@ class Contract:
 
     def keys(self) -> list[str]:
         return list(self._values)
+
+    def map(self, ingress_url: str) -> Map:
+        """Of all that is agreed; drawn anew when something has changed."""
+        with self._lock:
+            if self._map is None:
+                self._map = Map([self._decoded(key, value) for key, value in self._values.items()], ingress_url)
+            return self._map
+
+    def _decoded(self, key: str, value: bytes) -> Agreement:
+        if key not in self._agreements or self._agreements[key][0] is not value:
+            self._agreements[key] = value, decode_agreement(value)
+        return self._agreements[key][1]
 
     def set(self, key: str, agreement: Agreement) -> None:
         """Durable when it returns. Nothing is written when nothing changed, so it may be called at every look."""
@@ -30,11 +45,13 @@ class Contract:
     def _write(self, key: str, value: bytes | None) -> None:
         with self._lock:
             if self._records.is_doubtful:
-                self._values = self._records.load()
+                self._values, self._map = self._records.load(), None
             if self._values.get(key) == value:
                 return
             self._records.put(key, value)
+            self._map = None
             if value is None:
                 self._values.pop(key, None)
+                self._agreements.pop(key, None)
             else:
                 self._values[key] = value

@@ -3,7 +3,16 @@
 from penstock.control import names
 from penstock.control.clusters import cluster_of
 from penstock.control.conditions import Condition, true
-from penstock.control.config_maps import AUTH, BOOTSTRAP, REPLICATION, number, topic_settings, understood
+from penstock.control.config_maps import (
+    AUTH,
+    BOOTSTRAP,
+    REPLICATION,
+    consumer_of,
+    number,
+    producer_of,
+    topic_settings,
+    understood,
+)
 from penstock.control.config_maps import PARTITIONS as PARTITIONS
 from penstock.control.ingress import Configured, Surroundings
 from penstock.control.kinds import CONFIG_MAP, Resource, annotations_of, name_of, namespace_of, noted, spec_of
@@ -23,6 +32,7 @@ def configure(broker: Resource, around: Surroundings) -> Configured:
     config_map = around.lookup(CONFIG_MAP.name, *reference) if reference else None
     data, parsed = _config_data(broker, config_map)
     secret = (reference[0], data[AUTH]) if reference and data.get(AUTH) else None
+    consumer_of(broker, data)  # for its triggers: said here if it makes no sense
     external = annotations_of(broker).get(names.EXTERNAL_TOPIC)
     topic = TopicSpec(
         name=external or names.broker_topic(namespace_of(broker), name_of(broker)),
@@ -35,6 +45,7 @@ def configure(broker: Resource, around: Surroundings) -> Configured:
         parsed,
         may_create=external is None,
         cluster=cluster_of(data.get(BOOTSTRAP, ""), secret, around.lookup, settings),
+        settings=producer_of(broker, data),
         remembered=data,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.control import names
 from penstock.control.clusters import cluster_of
 from penstock.control.conditions import true
-from penstock.control.config_maps import AUTH, BOOTSTRAP, topic_settings, understood
+from penstock.control.config_maps import AUTH, BOOTSTRAP, producer_of, topic_settings, understood
 from penstock.control.durations import seconds_of
 from penstock.control.ingress import Configured, Surroundings
 from penstock.control.kinds import (
@@ -51,6 +51,8 @@ def configure(channel: Resource, around: Surroundings) -> Configured:
         topic,
         true("ConfigParsed"),
         cluster=cluster_of(servers, secret, around.lookup, settings),
+        settings=producer_of(channel, data),
+        remembered=data,
         hosts=names.channel_hosts(namespace_of(channel), name_of(channel)),
     )
 

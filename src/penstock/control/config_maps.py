@@ -1,14 +1,19 @@
-"""What ConfigMaps say about Kafka, in Knative's words: which cluster, what topics are made like. Pure."""
+"""What ConfigMaps say about Kafka, in Knative's words: which cluster, what topics and clients are like. Pure."""
 
 from collections.abc import Mapping
 
+from penstock.control import names
+from penstock.control.kinds import Resource, annotations_of
 from penstock.errors import Misconfigured
+from penstock.kafka import tuning
 
 BOOTSTRAP = "bootstrap.servers"
 PARTITIONS = "default.topic.partitions"
 REPLICATION = "default.topic.replication.factor"
 TOPIC_CONFIG = "default.topic.config."
 AUTH = "auth.secret.ref.name"
+PRODUCER = "default.producer.config."
+CONSUMER = "default.consumer.config."
 
 
 def understood(data: Mapping[str, str]) -> dict[str, str]:
@@ -16,13 +21,32 @@ def understood(data: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in data.items()
-        if key in (BOOTSTRAP, PARTITIONS, REPLICATION, AUTH) or key.startswith(TOPIC_CONFIG)
+        if key in (BOOTSTRAP, PARTITIONS, REPLICATION, AUTH) or key.startswith((TOPIC_CONFIG, PRODUCER, CONSUMER))
     }
 
 
 def topic_settings(data: Mapping[str, str], retention_ms: int) -> dict[str, str]:
-    given = {key.removeprefix(TOPIC_CONFIG): value for key, value in data.items() if key.startswith(TOPIC_CONFIG)}
+    given = with_prefix(data, TOPIC_CONFIG)
+    if "delete" not in given.get("cleanup.policy", "delete"):
+        raise Misconfigured(f"{TOPIC_CONFIG}cleanup.policy must be delete: compacting drops events with the same key")
     return {"message.timestamp.type": "LogAppendTime", "retention.ms": str(retention_ms), **given}
+
+
+def with_prefix(data: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in data.items() if key.startswith(prefix)}
+
+
+def producer_of(resource: Resource, data: Mapping[str, str]) -> dict[str, str]:
+    """The settings of its producer; what it says itself counts more. Misconfigured for what cannot be set."""
+    found = with_prefix(data, PRODUCER) | with_prefix(annotations_of(resource), names.PRODUCER)
+    tuning.producer_settings(found)
+    return found
+
+
+def consumer_of(resource: Resource, data: Mapping[str, str]) -> dict[str, str]:
+    found = with_prefix(data, CONSUMER) | with_prefix(annotations_of(resource), names.CONSUMER)
+    tuning.consumer_settings(found)
+    return found
 
 
 def number(data: Mapping[str, str], key: str, default: int) -> int:

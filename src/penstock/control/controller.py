@@ -29,6 +29,7 @@ from penstock.control.store import KafkaStore, Listener, Store
 from penstock.control.telemetry import Counts
 from penstock.control.world import Ledger, World
 from penstock.errors import PenstockError, Unavailable
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import StartPositions
@@ -87,6 +88,7 @@ class Controller:
         if self._world is not None:
             self._world.reports.stop()
             self._world.groups.close()
+            self._world.clusters.close()
             self._world.counts.stop()
             self._world.ledger.close()
 
@@ -139,6 +141,7 @@ class Controller:
             receiver=Receiver(settings.probe_url),
             ledger=self._ledger_at(connection),
             secrets=secrets,
+            clusters=Clusters(connection, settings.secrets_path),
         )
         store.listen(self._on_change)
         self._world = world

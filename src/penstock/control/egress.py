@@ -10,7 +10,7 @@ any two steps:
     4. the status says Ready
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,7 @@ from penstock.contract.model import Agreement, Delivery, Order, Pin, QueryReport
 from penstock.control import deliveries, names, starts, times
 from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, timestamp, true, unknown
+from penstock.control.config_maps import consumer_of
 from penstock.control.ingress import Surroundings, Topic
 from penstock.control.kinds import (
     Resource,
@@ -33,6 +34,7 @@ from penstock.control.kinds import (
     status_of,
     uid_of,
 )
+from penstock.control.loops import Loop
 from penstock.control.starts import LATEST, Asked, Starts
 
 GONE_REASON = "410 Gone"
@@ -45,24 +47,28 @@ class Plan:
     served: str  # the type of the condition that says whether it is served
     conditions: tuple[Condition, ...]  # all but that one
     topics: tuple[Topic, ...] = ()  # where its events are; none while there is no topic
-    missing: tuple[str, ...] = ()  # topics that it names and that are not there
+    missing: tuple[str, ...] = ()  # topics that it would read and that are not there
+    names_topics: bool = False  # itself, so that nobody else tells that one is missing
     begin: Asked = LATEST
     subscriptions: tuple[Subscription, ...] = ()  # what belongs into the contract
     shown: Mapping[str, Any] = field(default_factory=dict)  # in the status besides
     waits_for: str = ""  # why there is no subscription
     group: str = ""
+    is_blind: bool = False  # its Kafka could not be asked: what was agreed stays as it is
+    refused: str = ""  # why it is not begun although everything is there
+    remark: str = ""  # what its user should know although it is served
 
 
 Find = Callable[..., Mapping[str, Topic]]  # topics by name, asked of a cluster
 MakePlan = Callable[[Resource, Surroundings, Find], Plan]
 
 
-def common(resource: Resource, kind: str, topic: Topic, group: str, url: str) -> Subscription:
+def common(resource: Resource, topic: Topic, group: str, url: str, owner: Resource | None = None) -> Subscription:
     """What annotations say is the same for every kind."""
     notes = annotations_of(resource)
     return Subscription(
         uid=uid_of(resource),
-        kind=kind,
+        kind=resource["kind"],
         namespace=namespace_of(resource),
         name=name_of(resource),
         topic=topic.name,
@@ -71,6 +77,7 @@ def common(resource: Resource, kind: str, topic: Topic, group: str, url: str) ->
         paused=_paused(resource),
         paused_until=times.epoch_of(notes.get(names.PAUSED_UNTIL)),
         resumed=notes.get(names.RESUMED, ""),
+        settings=consumer_of(resource, noted(owner) if owner is not None else {}),
         cluster=topic.cluster,
     )
 
@@ -150,12 +157,25 @@ def disabled(found: Plan) -> Plan:
     return replace(found, subscriptions=paused)
 
 
+def looping(found: Plan, loops: Sequence[Loop]) -> Plan:
+    """Of what would send its own events to itself for ever: it is not begun. Where it only may, it is said."""
+    endless = [each for each in loops if each.is_endless]
+    if not endless:
+        return replace(found, remark=f"its events may come back to it: {loops[0].shown}")
+    why = f"its events would come back to it for ever: {endless[0].shown}; send them elsewhere, or filter them"
+    return replace(found, subscriptions=(), refused=why)
+
+
 def agreement(resource: Resource, subscriptions: tuple[Subscription, ...]) -> Agreement:
     return Agreement(uid=uid_of(resource), generation=generation_of(resource), subscriptions=subscriptions)
 
 
 def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
-    """True once starts and contract are durable, unless the dispatcher says that it cannot serve it."""
+    """True once starts and contract are durable, and no earlier version of it is served."""
+    if plan.refused:
+        return false(plan.served, "EndlessLoop", plan.refused)
+    if plan.missing and plan.names_topics:
+        return false(plan.served, "TopicMissing", f"topic {', '.join(plan.missing)} does not exist")
     if not plan.subscriptions:
         return unknown(plan.served, "NotSubscribed", plan.waits_for or "waits for what it refers to")
     first = plan.subscriptions[0]
@@ -171,9 +191,16 @@ def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
         if report.state in ("refused", "failed"):
             reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
-    if plan.missing:
-        return false(plan.served, "TopicMissing", f"topic {', '.join(plan.missing)} does not exist")
-    return true(plan.served)
+    if any(_is_old(each, report) for each in plan.subscriptions for report in reports):
+        return unknown(plan.served, "TakingOver", "the last change is not in force yet")
+    return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
+
+
+def _is_old(subscription: Subscription, report: QueryReport) -> bool:
+    """Whether it is served as it was before its last change. One that is not served yet misses nothing."""
+    served_as = dict(zip(report.subscriptions, report.versions, strict=False))
+    is_meant = report.topic == subscription.place
+    return is_meant and served_as.get(subscription.uid, subscription.version) != subscription.version
 
 
 def status(resource: Resource, plan: Plan, decided: Starts, subscribed: Condition, now: datetime) -> dict[str, Any]:

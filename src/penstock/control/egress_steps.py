@@ -42,7 +42,7 @@ def plan_of(world: World, resource: Resource) -> Plan:
 
 def reconcile(world: World, resource: Resource) -> bool:
     """Whether it is settled; if not, it is worth looking again soon."""
-    plan = _unless_gone(world, resource, plan_of(world, resource))
+    plan = _unless_looping(world, resource, _unless_gone(world, resource, plan_of(world, resource)))
     decided = _choose_starts(world, resource, plan)
     if decided != starts.noted_starts(resource) and plan.topics:
         stored = _store_decision(world, resource, plan, decided)
@@ -53,9 +53,9 @@ def reconcile(world: World, resource: Resource) -> bool:
         decided[topic.name] = _write_start(world, resource, topic, decided[topic.name])
     if plan.subscriptions:
         world.contract.set(key_of(resource), egress.agreement(resource, plan.subscriptions))
-    else:
+    elif not plan.is_blind:
         world.contract.remove(key_of(resource))
-    reports = [found for each in plan.subscriptions if (found := world.reports.query(each.topic)) is not None]
+    reports = [found for each in plan.subscriptions if (found := world.reports.in_force(each.place)) is not None]
     now = world.clock()
     subscribed = egress.served(plan, reports, now)
     world.store.write_status(resource, egress.status(resource, plan, decided, subscribed, now))
@@ -71,6 +71,12 @@ def _unless_gone(world: World, resource: Resource, plan: Plan) -> Plan:
         return egress.disabled(plan)
     world.reports.forget_gone(uid_of(resource))
     return plan
+
+
+def _unless_looping(world: World, resource: Resource, plan: Plan) -> Plan:
+    known = world.contract.map(world.settings.ingress_url)
+    found = [loop for each in plan.subscriptions if (loop := known.loop(each)) is not None]
+    return egress.looping(plan, found) if found else plan
 
 
 def _choose_starts(world: World, resource: Resource, plan: Plan) -> Starts:
@@ -109,8 +115,7 @@ def _write_start(world: World, resource: Resource, topic: Topic, start: Start) -
 def take_apart(world: World, resource: Resource) -> bool:
     """The subscriptions leave the contract; when the dispatcher has let go, their traces in Kafka follow."""
     world.contract.remove(key_of(resource))
-    is_served = any(world.reports.serves(topic, uid_of(resource)) for topic in starts.noted_starts(resource))
-    if is_served and not waited_long_enough(resource, world.clock()):
+    if world.reports.serves(uid_of(resource)) and not waited_long_enough(resource, world.clock()):
         return False
     world.reports.forget_gone(uid_of(resource))
     world.ledger.forget(uid_of(resource))

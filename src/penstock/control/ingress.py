@@ -78,6 +78,7 @@ class Findings:
     conditions: tuple[Condition, ...]
     config: Configured | None = None
     topic: TopicState | None = None
+    is_topic_known: bool = True  # else nobody could be asked, and what was noted of it stays
     is_owned: bool = False
     address: str | None = None
     dead_letter_uri: str | None = None
@@ -161,6 +162,9 @@ def status(resource: Resource, findings: Findings, now: datetime) -> dict[str, A
         notes = {**findings.config.remembered, names.NOTED_TOPIC: findings.config.topic.name}
         if not findings.config.cluster.is_home:
             notes[names.NOTED_CLUSTER] = msgspec.json.encode(findings.config.cluster).decode()
+    if not findings.is_topic_known:
+        kept = (names.NOTED_TOPIC_ID, names.NOTED_PARTITIONS)
+        notes |= {name: text for name, text in noted(resource).items() if name in kept}
     if findings.topic is not None:
         notes[names.NOTED_TOPIC_ID] = findings.topic.topic_id
         notes[names.NOTED_PARTITIONS] = str(findings.topic.partitions)

@@ -55,12 +55,13 @@ def _find(world: World, resource: Resource) -> Findings:
     try:
         topic, is_new = _ensure_topic(world, config, known=names.NOTED_TOPIC_ID in noted(resource))
     except Misconfigured as error:
-        return _without_topic(config, false("TopicReady", "TopicRefused", error.message))
+        return _without_topic(config, false("TopicReady", "TopicRefused", error.message), is_known=False)
     except Unavailable as error:
         if config.cluster.is_home:
             raise  # nothing can be written down either
         where = clusters.shown(config.cluster, world.settings)
-        return _without_topic(config, false("TopicReady", "KafkaUnavailable", f"{where}: {error.message}"))
+        why = false("TopicReady", "KafkaUnavailable", f"{where}: {error.message}")
+        return _without_topic(config, why, is_known=False)
     fits = ingress.topic_fits(config, topic)
     if topic is None:
         world.contract.remove(key_of(resource))
@@ -79,8 +80,9 @@ def _find(world: World, resource: Resource) -> Findings:
     )  # fmt: skip
 
 
-def _without_topic(config: Configured, why: Condition) -> Findings:
-    return Findings((config.parsed, why, *ingress.unknown_from(2)), config)
+def _without_topic(config: Configured, why: Condition, *, is_known: bool = True) -> Findings:
+    """``is_known``: that it is missing; else what was known of it before still counts."""
+    return Findings((config.parsed, why, *ingress.unknown_from(2)), config, is_topic_known=is_known)
 
 
 def _ensure_topic(world: World, config: Configured, known: bool) -> tuple[topics.TopicState | None, bool]:
@@ -116,7 +118,7 @@ def take_apart(world: World, resource: Resource) -> bool:
     world.contract.remove(key_of(resource))
     topic = noted(resource).get(names.NOTED_TOPIC)
     if topic is not None:
-        serving = any(world.reports.serves(topic, uid_of(each)) for each in readers)
+        serving = any(world.reports.serves(uid_of(each)) for each in readers)
         if serving and not waited_long_enough(resource, world.clock()):
             return False
         if _is_owned(resource) and not _is_shared(world, resource):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from penstock.contract.model import topic_of
 from penstock.control import egress_steps, ingress_steps, names, starts
 from penstock.control.dependents import dependents
 from penstock.control.kinds import (
@@ -100,8 +101,9 @@ class Reconciler:
         for key in dependents(self._world.store.list(), resource):
             self._work.add(key)
 
-    def on_query(self, topic: str) -> None:
+    def on_query(self, place: str) -> None:
         """The dispatcher said something new about a topic: who reads it may want to show it."""
+        topic = topic_of(place)
         for resource in self._world.store.list():
             kind, notes = resource["kind"], noted(resource)
             is_ending = is_being_deleted(resource) and notes.get(names.NOTED_TOPIC) == topic
@@ -122,6 +124,7 @@ class Reconciler:
     def _add_everything(self) -> None:
         # Brokers before triggers: a trigger takes its topic from its broker's status.
         everything = sorted(self._world.store.list(), key=lambda r: r["kind"] in _EGRESS)
+        self._world.clusters.forget_unused()
         for key in dict.fromkeys([*map(key_of, everything), *self._world.contract.keys()]):
             self._work.add(key)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from penstock.contract.model import (
     GONE,
     HEARTBEAT,
@@ -31,7 +33,7 @@ class DispatcherState:
 
 
 class Reports:
-    """``on_query(topic)`` is called when what is said about the query of a topic changes."""
+    """``on_query(place)`` is called when what is said about the query of a topic changes."""
 
     def __init__(self, connection: KafkaConnection, stale_seconds: float, on_query: Callable[[str], None]) -> None:
         self._stale_seconds = stale_seconds
@@ -51,8 +53,13 @@ class Reports:
     def stop(self) -> None:
         self._table.stop()
 
-    def query(self, topic: str) -> QueryReport | None:
-        return self._queries.get(topic)
+    def query(self, place: str) -> QueryReport | None:
+        return self._queries.get(place)
+
+    def in_force(self, place: str) -> QueryReport | None:
+        """The same without versions when the dispatcher is dead: the next one begins with what is agreed now."""
+        report = self.query(place)
+        return report if report is None or self._may_live() else msgspec.structs.replace(report, versions=())
 
     def queries(self) -> list[QueryReport]:
         return [report for _, report in sorted(self._queries.items())]
@@ -66,10 +73,9 @@ class Reports:
         if self._gone.pop(uid, None) is not None:
             put(self._connection.lasting_producer(), REPORT_TOPIC, GONE + uid, None)
 
-    def serves(self, topic: str, uid: str) -> bool:
+    def serves(self, uid: str) -> bool:
         """Whether a living dispatcher still delivers to this subscription."""
-        report = self.query(topic)
-        return report is not None and uid in report.subscriptions and self._may_live()
+        return self._may_live() and any(uid in report.subscriptions for report in list(self._queries.values()))
 
     def _may_live(self) -> bool:
         """Not surely dead: what has just been read may be old, so a while is given for the next sign of life."""

@@ -2,7 +2,7 @@
 
 from penstock.control.clusters import cluster_of
 from penstock.control.conditions import true
-from penstock.control.config_maps import topic_settings
+from penstock.control.config_maps import producer_of, topic_settings
 from penstock.control.ingress import Configured, Surroundings
 from penstock.control.kinds import Resource, namespace_of, spec_of
 from penstock.kafka.topics import TopicSpec
@@ -28,5 +28,6 @@ def configure(sink: Resource, around: Surroundings) -> Configured:
         true("ConfigParsed"),
         may_create=spec.get("numPartitions") is not None,
         cluster=cluster_of(servers, secret_of(sink), around.lookup, settings),
+        settings=producer_of(sink, {}),
         content_mode=spec.get("contentMode") or "structured",
     )

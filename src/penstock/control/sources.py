@@ -29,7 +29,7 @@ def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
     if sink.url and (dead is None or dead.url):
         subscriptions = tuple(
             msgspec.structs.replace(
-                egress.common(source, "KafkaSource", topic, group_of(source), sink.url),
+                egress.common(source, topic, group_of(source), sink.url),
                 delivery=egress.delivery_of(source, delivery, dead),
                 order=_order(spec),
                 gear=egress.gear_of(source),
@@ -48,6 +48,8 @@ def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
         conditions=(egress.resolved("SinkProvided", sink, dead), connected),
         topics=topics,
         missing=tuple(each for each in wanted if each not in {topic.name for topic in topics}),
+        is_blind=connected.status != "True",
+        names_topics=connected.status == "True",
         begin=starts.asked(spec.get("initialOffset"), is_newer=is_newer),
         subscriptions=subscriptions,
         shown={

@@ -34,7 +34,7 @@ def plan(subscription: Resource, around: Surroundings, _find: Find) -> Plan:
     target = subscriber or reply
     subscriptions: tuple[Subscription, ...] = ()
     if topic is not None and target is not None and target.url and references.status == "True":
-        common = egress.common(subscription, "Subscription", topic, group_of(subscription), target.url)
+        common = egress.common(subscription, topic, group_of(subscription), target.url, channel)
         subscriptions = (
             msgspec.structs.replace(
                 common,

@@ -32,7 +32,7 @@ def plan(trigger: Resource, around: Surroundings, _find: Find) -> Plan:
     sink = egress.dead_letter_sink(delivery, namespace, broker, lookup)
     subscriptions: tuple[Subscription, ...] = ()
     if topic is not None and subscriber.url and (sink is None or sink.url):
-        common = egress.common(trigger, "Trigger", topic, group_of(trigger), subscriber.url)
+        common = egress.common(trigger, topic, group_of(trigger), subscriber.url, broker)
         subscriptions = (
             msgspec.structs.replace(
                 common,

@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 from penstock.control import names, times
 from penstock.control.durations import seconds_of
 from penstock.control.kinds import nearest
+from penstock.errors import Misconfigured
 from penstock.filter.check import Problem
+from penstock.kafka import tuning
 
 BACKOFF_POLICIES = ("exponential", "linear")
 FORMATS = ("binary", "json")
@@ -135,7 +137,7 @@ def _duration_problems(value: Any, where: str, *, positive: bool) -> list[Proble
 
 def annotation_problems(annotations: Mapping[str, Any]) -> list[Problem]:
     """Annotations that steer delivery; each is text, as Kubernetes has it."""
-    found = []
+    found = client_problems(annotations, names.CONSUMER)
     for name, most in ((names.BATCH, LARGEST_BATCH), (names.MAX_IN_FLIGHT, MOST_IN_FLIGHT)):
         value = annotations.get(name)
         if value is not None and not (_is_number(value, whole=True) and 1 <= int(value) <= most):
@@ -151,6 +153,19 @@ def annotation_problems(annotations: Mapping[str, Any]) -> list[Problem]:
     found += _duration_problems(wait, _where(names.BATCH_WAIT), positive=False)
     if not found and wait is not None and seconds_of(wait) > LONGEST_BATCH_WAIT_SECONDS:
         found.append(Problem(_where(names.BATCH_WAIT), "must be at most a minute, PT1M"))
+    return found
+
+
+def client_problems(annotations: Mapping[str, Any], prefix: str) -> list[Problem]:
+    """Settings of Kafka's clients, checked against the client's own list."""
+    check = tuning.producer_settings if prefix == names.PRODUCER else tuning.consumer_settings
+    found = []
+    for name, value in annotations.items():
+        if isinstance(name, str) and name.startswith(prefix):
+            try:
+                check({name.removeprefix(prefix): str(value)})
+            except Misconfigured as error:
+                found.append(Problem(_where(name), f"{error.message}; {error.hint}" if error.hint else error.message))
     return found
 
 

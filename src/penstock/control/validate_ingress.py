@@ -6,7 +6,7 @@ from typing import Any
 from penstock.control import names
 from penstock.control.durations import seconds_of
 from penstock.control.kinds import CONFIG_MAP, Resource
-from penstock.control.validate_delivery import delivery_problems, is_map, unknown_fields
+from penstock.control.validate_delivery import client_problems, delivery_problems, is_map, unknown_fields
 from penstock.control.validate_kind import shown
 from penstock.control.validate_parts import (
     LABEL,
@@ -28,6 +28,7 @@ from penstock.filter.check import Problem
 def broker_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     found = choice_problems(resource, names.BROKER_CLASS, names.BROKER_CLASSES)
     found += choice_problems(resource, names.GEAR, names.GEARS)
+    found += client_problems(annotations(resource), names.PRODUCER)
     topic = annotations(resource).get(names.EXTERNAL_TOPIC)
     if isinstance(topic, str):
         found += topic_problems(topic, f"metadata.annotations[{names.EXTERNAL_TOPIC}]")
@@ -56,6 +57,7 @@ def _config_reference_problems(config: Any) -> list[Problem]:
 
 def channel_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     found = choice_problems(resource, names.GEAR, names.GEARS)
+    found += client_problems(annotations(resource), names.PRODUCER)
     found += own_topic_problems(resource, names.channel_topic)
     if not is_map(spec):
         return [*found, Problem("spec", "must be an object")]
@@ -80,11 +82,11 @@ def _retention_problems(text: Any) -> list[Problem]:
     return []
 
 
-def sink_problems(_resource: Mapping[str, Any], spec: Any) -> list[Problem]:
+def sink_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     if not is_map(spec):
         return [Problem("spec", "must be an object with a topic")]
     known = ("topic", "numPartitions", "replicationFactor", "bootstrapServers", "contentMode", "auth")
-    found = unknown_fields(spec, known, "spec")
+    found = unknown_fields(spec, known, "spec") + client_problems(annotations(resource), names.PRODUCER)
     found += topic_problems(spec.get("topic"), "spec.topic")
     found += number_problems(spec.get("numPartitions"), "spec.numPartitions", MOST_PARTITIONS)
     found += number_problems(spec.get("replicationFactor"), "spec.replicationFactor", MOST_COPIES)

@@ -14,7 +14,7 @@ from penstock.control.secrets import Secrets
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Store
 from penstock.control.telemetry import Counts
-from penstock.errors import Misconfigured
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 
@@ -43,6 +43,7 @@ class World:
     receiver: Receiver
     ledger: Ledger
     secrets: Secrets
+    clusters: Clusters
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
@@ -50,18 +51,15 @@ class World:
         return Surroundings(self.store.get, self.store.list, self.settings, self.secrets)
 
     def admin_of(self, cluster: Cluster) -> Any:
-        """The admin client of a cluster."""
-        if cluster.is_home:
-            return self.admin
-        raise Misconfigured(f"{cluster.bootstrap_servers} is another Kafka")
+        """The admin client of a cluster. Raises, without waiting long, when another one does not answer."""
+        self.clusters.require(cluster)
+        return self.admin if cluster.is_home else self.clusters.clients(cluster).admin
 
     def new_admin_of(self, cluster: Cluster) -> Any:
         """One that knows nothing yet."""
-        if cluster.is_home:
-            return self.connection.admin()
-        raise Misconfigured(f"{cluster.bootstrap_servers} is another Kafka")
+        self.clusters.require(cluster)
+        return self.clusters.connection(cluster).admin()
 
     def groups_of(self, cluster: Cluster) -> Groups:
-        if cluster.is_home:
-            return self.groups
-        raise Misconfigured(f"{cluster.bootstrap_servers} is another Kafka")
+        self.clusters.require(cluster)
+        return self.groups if cluster.is_home else self.clusters.clients(cluster).groups

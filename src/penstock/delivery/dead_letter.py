@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.contract.model import DeadLetter, Subscription, encode
 from penstock.delivery.client import Answer
-from penstock.delivery.forms import event_of
+from penstock.delivery.forms import binary_lines, event_of, is_structured, traces
 from penstock.delivery.reply import header_fields
 from penstock.delivery.row import Row
 from penstock.event.json_form import encode_event
@@ -48,8 +48,18 @@ def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdic
     return Verdict(answer.status, reason, attempts, (*headers, *_extensions(answer)))
 
 
+def dead_letter_form(row: Row, found: Verdict) -> tuple[list[bytes], bytes]:
+    """Header lines and body of the event with the verdict; what an earlier failure left there is replaced."""
+    if is_structured(row.headers):
+        event = event_of(row)
+        kept = {name: value for name, value in event.attributes.items() if not name.startswith("knativeerror")}
+        told = (line.decode("latin-1").removeprefix("ce-").partition(":") for line in found.headers)
+        lines, body = binary_lines(Event({**kept, **{name: value for name, _, value in told}}, event.data))
+        return lines + traces(row.headers), body
+    return dead_letter_lines(row, found), row.body
+
+
 def dead_letter_lines(row: Row, found: Verdict) -> list[bytes]:
-    """The header lines of the event with those of the verdict; what an earlier failure left there is replaced."""
     names = [line.partition(b":")[0] + b":" for line in found.headers]
     kept = [line for line in row.headers if not line.startswith((ERROR, *names))]
     return [*kept, *found.headers]

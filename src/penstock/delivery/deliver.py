@@ -3,7 +3,7 @@
                         ┌────── wait ◀──────┐
     rows ─▶ take ─▶ lanes ─▶ begin ─▶ POST ─▶ answered ─▶ finished ─▶ progress ─▶ ledger
                                               │    │          ▲
-                                              │    └─ reply ──┤ once Kafka has it
+                                              │    └─ reply ──┤ once Kafka, or the address for replies, has it
                                               └─▶ dead letter sink, or given up: recorded
 
 One thread does all of it: it waits for rows and for answers in the same place. When too much is unfinished it stops
@@ -19,19 +19,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from penstock.contract.model import DEAD_LETTERS_TOPIC, GONE, REPORT_TOPIC, Gone, encode
-from penstock.delivery.client import Answer, Client, Post
-from penstock.delivery.dead_letter import Verdict, dead_letter, dead_letter_lines, verdict
-from penstock.delivery.forms import batched, structured
+from penstock.delivery.client import Answer, Client
+from penstock.delivery.dead_letter import Verdict, dead_letter, verdict, without_password
 from penstock.delivery.hold_up import HoldUp
-from penstock.delivery.lane import Attempt, Lane
+from penstock.delivery.lane import Attempt, Lane, Reply
 from penstock.delivery.outbox import Outbox
-from penstock.delivery.reply import LoopCut, replies
+from penstock.delivery.posts import post_of, reply_posts
+from penstock.delivery.reply import LoopCut, replies, reply_records
 from penstock.delivery.retry import GONE_STATUS, TOO_MUCH, Outcome, outcome_of, wait_seconds
-from penstock.delivery.row import Row
-from penstock.delivery.sign import signature_lines
+from penstock.delivery.row import Row, Source
 from penstock.errors import Rejected
 from penstock.event.kafka import Record
 
@@ -56,19 +54,6 @@ class Limits:
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
     reply_hops: int = 16
     may_reach_private: bool = True  # addresses of private networks and of this host
-
-
-class Source(Protocol):
-    """Where rows come from."""
-
-    is_over: bool  # no more will come
-    is_ready: bool  # there are rows, whatever the descriptor says
-
-    def fileno(self) -> int:
-        """A descriptor that is readable when there are rows."""
-
-    def read(self) -> Iterable[Row]:
-        """The rows that are there."""
 
 
 class Deliveries:
@@ -275,23 +260,10 @@ class Deliveries:
                 self._post(part)
 
     def _send(self, attempt: Attempt) -> None:
-        lane, rows = attempt.lane, attempt.rows
-        subscription = lane.subscription
-        delivery, found = subscription.delivery, attempt.verdict
-        if found is None and delivery.batch > 1:
-            lines, body = batched(rows, self.touch)
+        post = post_of(attempt, self.touch, time.time())
+        if len(attempt.rows) > 1:
             self.leave()
-        else:
-            row = rows[0]
-            lines, body = row.headers if found is None else dead_letter_lines(row, found), row.body
-            if delivery.format == "json" or row.is_wide:
-                lines, body = structured(lines, body)
-        url = subscription.subscriber_url if found is None else delivery.dead_letter_url or ""
-        wants_reply = found is None and bool(subscription.reply_topic)
-        lines = lines + lane.headers
-        if delivery.signing_secret and found is None:
-            lines += signature_lines(lane.signing_keys, lines, body, time.time())
-        self._client.send(Post(url, lines, body, delivery.timeout_seconds, wants_reply), attempt)
+        self._client.send(post, attempt)
 
     def _timers_due(self) -> None:
         now = time.monotonic()
@@ -307,12 +279,14 @@ class Deliveries:
 
     def _answered(self, attempt: Attempt, answer: Answer) -> None:
         outcome = outcome_of(answer.status)
-        if outcome is not Outcome.DELIVERED:
+        if attempt.reply is not None:
+            self._reply_answered(attempt, attempt.reply, answer)
+        elif outcome is not Outcome.DELIVERED:
             self._failed(attempt, answer, may_retry=outcome is Outcome.TRY_AGAIN)
         elif attempt.verdict is not None:
             attempt.lane.counts.dead_lettered += 1
             self._record(attempt, "dead-lettered")
-        elif (answer.body or answer.is_cut_off) and attempt.lane.subscription.reply_topic:
+        elif (answer.body or answer.is_cut_off) and attempt.lane.wants_replies:
             self._take_reply(attempt, answer)
         else:
             self._delivered(attempt)
@@ -355,21 +329,28 @@ class Deliveries:
         self._outbox.send(REPORT_TOPIC, [Record((GONE + of.uid).encode(), gone, [])], lambda _: None)
 
     def _take_reply(self, attempt: Attempt, answer: Answer) -> None:
-        """The delivery counts once Kafka has the reply; a reply that cannot be stored is a failed delivery."""
+        """The delivery counts once Kafka, or the address that wants it, has the reply; until then it may fail."""
         lane = attempt.lane
         try:
-            records = replies(answer, attempt.rows, self._limits.reply_hops)
+            events = replies(answer, attempt.rows, self._limits.reply_hops)
         except LoopCut:
             lane.counts.loops_cut += 1
-            why = "not stored: it came through too many replies already"
+            why = "not passed on: it came through too many replies already"
             lane.complain("the reply to", attempt.rows[0].offset, why)
-            records = []
+            events = []
         except Rejected as error:
             self._failed(attempt, answer._replace(error=f"the reply is no event: {error.message}"), may_retry=True)
             return
-        if not records:
+        if not events:
             self._delivered(attempt)
-            return
+        elif lane.subscription.reply_url:
+            attempt.reply = Reply(answer, reply_posts(lane, events, attempt.rows[0]))
+            self._client.send(attempt.reply.posts[0], attempt)
+        else:
+            self._store_reply(attempt, answer, reply_records(events, attempt.rows[0]))
+
+    def _store_reply(self, attempt: Attempt, answer: Answer, records: Sequence[Record]) -> None:
+        lane = attempt.lane
 
         def stored(error: str | None) -> None:
             if error is None:
@@ -380,6 +361,26 @@ class Deliveries:
                 self._failed(attempt, failure, may_retry=True)
 
         self._outbox.send(lane.subscription.reply_topic, records, stored)
+
+    def _reply_answered(self, attempt: Attempt, reply: Reply, answer: Answer) -> None:
+        """One reply after the other; when one is not taken, the whole delivery has failed, and is tried again."""
+        lane = attempt.lane
+        if outcome_of(answer.status) is Outcome.DELIVERED:
+            lane.counts.replies += 1
+            reply.posts.popleft()
+            if reply.posts:
+                self._client.send(reply.posts[0], attempt)
+                return
+            attempt.reply = None
+            self._delivered(attempt)
+            return
+        attempt.reply = None
+        if answer.status in TOO_MUCH:
+            lane.slow_down()
+        why = f"status {answer.status}" if answer.status else answer.error
+        said = f"the reply was not taken by {without_password(lane.subscription.reply_url)}: {why}"
+        failure = reply.answer._replace(error=said, retry_after_seconds=answer.retry_after_seconds)
+        self._failed(attempt, failure, may_retry=True)
 
     def _undeliverable(self, attempt: Attempt, answer: Answer) -> None:
         """The subscriber is given up: the dead letter sink gets a full cycle of its own, if there is one."""
@@ -406,6 +407,8 @@ class Deliveries:
         found = attempt.verdict
         assert found is not None
         lane, row = attempt.lane, attempt.rows[0]
+        if lane.dress is not None:
+            row = lane.dress.event(row)
         key, value = dead_letter(lane.subscription, row, found, outcome, time.time())
 
         def stored(error: str | None) -> None:

@@ -13,12 +13,16 @@ import msgspec
 
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
-from penstock.event.http import PLAIN, decode
+from penstock.event.http import PLAIN, decode, encode_binary
 from penstock.event.json_form import as_member, encode_event
 from penstock.event.media import BATCHED, STRUCTURED, is_envelope, is_json
 from penstock.event.model import Event
 
+WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
+NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 TRACES = (b"traceparent:", b"tracestate:")
+CONTENT_TYPE = b"content-type:"
+PLACE = b"ce-knativekafka"  # where an event stands in Kafka
 STRUCTURED_LINE = b"content-type:" + STRUCTURED.encode()
 BATCHED_LINE = b"content-type:" + BATCHED.encode()
 PLAIN_IN_JSON = PLAIN.replace(b"\\", b"")
@@ -39,8 +43,26 @@ def event_of(row: Row) -> Event:
         (event,) = decode(fields, row.body)
     except (Rejected, ValueError):  # it came out of Kafka as an event; whatever it is, nothing may stop the stream
         names = {name.decode("latin-1")[3:]: value.decode("latin-1") for name, value in fields if name[:3] == b"ce-"}
-        event = Event(names, row.body)
+        return Event(names, row.body)
+    if "knativekafkaoffset" not in event.attributes:  # it is in the body, and its place beside it
+        place = {name.decode()[3:]: value.decode() for name, value in fields if name.startswith(PLACE)}
+        event = Event({**event.attributes, **place}, event.data)
     return event
+
+
+def is_structured(lines: list[bytes]) -> bool:
+    """Whether the attributes are in the body: data that is itself an event can travel in no other way."""
+    types = (line[len(CONTENT_TYPE) :] for line in lines if line.lower().startswith(CONTENT_TYPE))
+    return any(is_envelope(each.decode("latin-1").strip()) for each in types)
+
+
+def binary_lines(event: Event) -> tuple[list[bytes], bytes]:
+    """Header lines and body of binary mode; of an event about an event, structured ones."""
+    headers, body = encode_binary(event)
+    lines = [name + b":" + value if value else name + b";" for name, value in headers]
+    if event.content_type is None:
+        lines.append(NO_CONTENT_TYPE)
+    return lines, body
 
 
 def structured(lines: list[bytes], body: bytes) -> tuple[list[bytes], bytes]:

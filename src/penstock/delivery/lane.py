@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.contract.model import Subscription
+from penstock.delivery.client import Answer, Post
 from penstock.delivery.dead_letter import Verdict
+from penstock.delivery.dress import dress_of
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 
@@ -38,16 +40,27 @@ class Hold:
 NO_HOLD = Hold(())
 
 
+class Reply:
+    """Events of an answer on their way to the address that wants them, one after the other."""
+
+    __slots__ = ("answer", "posts")
+
+    def __init__(self, answer: Answer, posts: Sequence[Post]) -> None:
+        self.answer = answer  # the subscriber's
+        self.posts = deque(posts)  # the first one is in flight
+
+
 class Attempt:
     """One event, or a batch of them, on its way to one subscriber, through retries and to the dead letter sink."""
 
-    __slots__ = ("failures", "hold", "lane", "rows", "verdict")
+    __slots__ = ("failures", "hold", "lane", "reply", "rows", "verdict")
 
     def __init__(self, lane: "Lane", rows: list[Row], hold: Hold = NO_HOLD, failures: int = 0) -> None:
         self.lane = lane
         self.rows = rows
         self.hold = hold
         self.failures = failures
+        self.reply: Reply | None = None  # set while the subscriber's answer is sent on
         self.verdict: Verdict | None = None  # set once the subscriber has been given up
 
 
@@ -68,7 +81,7 @@ class Counts:
     dead_lettered: int = 0
     given_up: int = 0
     replies: int = 0
-    loops_cut: int = 0  # replies not stored, since they came through too many before
+    loops_cut: int = 0  # replies not passed on, since they came through too many before
     parked: int = 0  # times that the lane held up others
 
 
@@ -90,18 +103,21 @@ class Lane:
         "_waiting",
         "busy",
         "counts",
+        "dress",
         "failing",
         "finished_at",
         "headers",
         "is_dirty",
         "is_gone",
         "is_parked",
+        "namespace_line",
         "progress",
         "signing_keys",
         "signing_problem",
         "subscription",
         "timer",
         "wakes_at",
+        "wants_replies",
     )
 
     def __init__(
@@ -124,7 +140,10 @@ class Lane:
         self.wakes_at = 0.0  # when the loop has to ask again by itself; 0: something else will happen first
         self.finished_at = 0.0  # the last time that anything was
         self.timer = 0.0  # when it will; 0: no timer is set
-        self.headers = [b"Kn-Namespace:" + subscription.namespace.encode(), b"Prefer:reply"]
+        self.namespace_line = b"Kn-Namespace:" + subscription.namespace.encode()
+        self.headers = [self.namespace_line, b"Prefer:reply"]
+        self.wants_replies = bool(subscription.reply_topic or subscription.reply_url)
+        self.dress = dress_of(subscription)  # what makes its events different from those of others; mostly nothing
         self._order = subscription.order
         self._is_simple = subscription.order == "unordered" and subscription.delivery.batch <= 1
         self._batch = subscription.delivery.batch

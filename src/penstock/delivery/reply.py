@@ -1,7 +1,7 @@
 """Replies: events that a subscriber sends back with its answer. Pure.
 
-In: an answer and the event, or batch, that it answers. Out: the records to be stored, each with one hop less than
-its cause had, so that triggers which feed each other come to an end.
+In: an answer and the event, or batch, that it answers. Out: the events to be stored or sent on, each with one hop
+less than its cause had, so that triggers which feed each other come to an end.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ class LoopCut(Exception):
     """The event has come through too many replies already."""
 
 
-def replies(answer: Answer, rows: Sequence[Row], hop_limit: int) -> list[Record]:
-    """The records of the events in an answer, mostly none.
+def replies(answer: Answer, rows: Sequence[Row], hop_limit: int) -> list[Event]:
+    """The events in an answer, mostly none.
 
     Raises Rejected for what says it is an event and is none, and LoopCut when no hop is left.
     """
@@ -39,8 +39,13 @@ def replies(answer: Answer, rows: Sequence[Row], hop_limit: int) -> list[Record]
     left = min(hops_left(row, hop_limit) for row in rows)
     if left <= 0:
         raise LoopCut
-    told = [(name.decode(), value) for name, _, value in (line.partition(b":") for line in traces(rows[0].headers))]
-    return [encode_record(_with_hops(event, left - 1), trace_headers=told) for event in events]
+    return [_with_hops(event, left - 1) for event in events]
+
+
+def reply_records(events: Sequence[Event], cause: Row) -> list[Record]:
+    """The records of replies, with the trace of their cause."""
+    told = [(name.decode(), value) for name, _, value in (line.partition(b":") for line in traces(cause.headers))]
+    return [encode_record(event, trace_headers=told) for event in events]
 
 
 def header_fields(head: bytes) -> list[tuple[bytes, bytes]]:

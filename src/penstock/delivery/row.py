@@ -1,7 +1,10 @@
 """A row: one event as Spark hands it over, with the lanes that want it. Made by ``pipeline``, kept until all
-its deliveries are finished."""
+its deliveries are finished. And where rows come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from penstock.event.foreign import Foreign
 
 
 class Row:
@@ -21,3 +24,26 @@ class Row:
         self.is_poison = False  # it ended its worker twice: it is given up without being touched
         self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
         self.unfinished = 0  # deliveries that still hold the row
+
+
+class ForeignRow(Row):
+    """Of a record that is no event: a source makes one of it, and each source its own."""
+
+    __slots__ = ("record",)
+
+    def __init__(self, record: Foreign, matched: Sequence[int], body: bytes, key: int | None = None) -> None:
+        super().__init__(record.offset, matched, [], body, key)
+        self.record = record
+
+
+class Source(Protocol):
+    """Where rows come from."""
+
+    is_over: bool  # no more will come
+    is_ready: bool  # there are rows, whatever the descriptor says
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when there are rows."""
+
+    def read(self) -> Iterable[Row]:
+        """The rows that are there."""

@@ -21,3 +21,9 @@ class Clients:
     @cached_property
     def groups(self) -> Groups:
         return Groups(self.connection)
+
+    def close(self) -> None:
+        """What was made of them; librdkafka's end with their last reference."""
+        if "groups" in self.__dict__:
+            self.groups.close()
+        self.__dict__.pop("admin", None)

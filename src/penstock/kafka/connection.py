@@ -4,19 +4,34 @@ Clients are created where they are used and after any fork: librdkafka's threads
 """
 
 import logging
+import socket
+import ssl
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Producer as Producer  # for annotations elsewhere
 from confluent_kafka.admin import AdminClient
 
-from penstock.errors import Unavailable
+from penstock.errors import Misconfigured, PenstockError, Unavailable
+from penstock.kafka.security import Security
 
 logger = logging.getLogger("penstock.kafka")
 
 QUIET_SECONDS = 10.0
+CERTIFICATE_SECONDS = 2.0  # for a look at it
+
+# Another try with the same credentials and certificates would end the same way.
+REFUSALS = (
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM,
+    KafkaError.ILLEGAL_SASL_STATE,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
 
 
 class OncePerWhile(logging.Filter):
@@ -45,10 +60,12 @@ def close_aside(consumer: Consumer) -> None:
 
 @dataclass(frozen=True)
 class KafkaConnection:
-    """Where the cluster is. Security settings join here when they come."""
+    """Where the cluster is and, if it asks for that, who we are. With credentials it cannot be pickled."""
 
     bootstrap_servers: str
     client_id: str = "penstock"
+    security: Security | None = field(default=None, repr=False)
+    secret: str = ""  # the name of the Secret that they come from, for what is said about them
 
     def client_config(self) -> dict[str, Any]:
         return {
@@ -58,7 +75,13 @@ class KafkaConnection:
             "log_level": 3,
             "reconnect.backoff.ms": 200,  # it does not grow while all brokers are away
             "reconnect.backoff.max.ms": 1000,
+            **(self.security.librdkafka() if self.security else {}),
         }
+
+    @property
+    def label(self) -> str:
+        """For messages: where it is, and with whose credentials."""
+        return f"Kafka at {self.bootstrap_servers}" + (f" (Secret {self.secret})" if self.secret else "")
 
     def producer(self, **overrides: Any) -> Producer:
         """An idempotent producer that acknowledges only what all in-sync replicas hold."""
@@ -100,14 +123,92 @@ class KafkaConnection:
 
     def group_client_config(self) -> dict[str, Any]:
         """The same for kafka-python, with which ``kafka/groups.py`` asks."""
-        return {"bootstrap_servers": self.bootstrap_servers, "client_id": self.client_id}
+        known = {"bootstrap_servers": self.bootstrap_servers, "client_id": self.client_id}
+        return {**known, **(self.security.kafka_python() if self.security else {})}
 
     def check(self, timeout_seconds: float = 5.0) -> None:
-        """Raises Unavailable, naming the address, when no broker answers."""
+        """Raises Unavailable, naming the address, when no broker answers; Misconfigured when none lets us in."""
+        with_errors = Contact(self)
         try:
-            self.admin().list_topics(timeout=timeout_seconds)
-        except Exception as error:
-            raise Unavailable(
-                f"Kafka at {self.bootstrap_servers} does not answer: {error}",
-                hint="is it running? `penstock up` starts one; --bootstrap-servers names another",
-            ) from error
+            with_errors.check(timeout_seconds)
+        finally:
+            with_errors.close()
+
+
+class Contact:
+    """A client that only asks whether the cluster answers, and knows why not."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        self._refusal: KafkaError | None = None
+        self._last: KafkaError | None = None
+        config = {**connection.client_config(), "error_cb": self._on_error, "log_level": 0}
+        self._admin: AdminClient = AdminClient(config)
+
+    def check(self, timeout_seconds: float) -> None:
+        """Waits for an answer, though not once it is clear that there will be none."""
+        self._refusal = None
+        deadline = time.monotonic() + timeout_seconds
+        answer = self._admin.describe_cluster(request_timeout=timeout_seconds)
+        while not answer.done() and self._refusal is None and time.monotonic() < deadline:
+            self._admin.poll(0.02)
+        if self._refusal is not None:
+            raise self._explained(self._refusal)
+        try:
+            answer.result(timeout=max(0.1, deadline - time.monotonic()))
+        except (KafkaException, TimeoutError) as error:
+            self._admin.poll(0)
+            found = self._last or (error.args[0] if isinstance(error, KafkaException) else None)
+            raise self._explained(found) from None
+        self._last = None
+
+    def close(self) -> None:
+        """Ends with its last reference; without this one it would be called by a client that it holds."""
+        self._admin = None
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() in REFUSALS:
+            self._refusal = error
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # the error before says why
+            self._last = error
+
+    def _explained(self, error: KafkaError | None) -> PenstockError:
+        label = self._connection.label
+        if error is not None and error.code() == KafkaError._SSL:
+            words = certificate_problem(self._connection) or _words(error)
+            return Misconfigured(
+                f"{label} cannot be trusted, or does not trust us: {words}",
+                hint="see ca.crt and user.crt of the Secret, and the certificate of the brokers",
+            )
+        if error is not None and error.code() in REFUSALS:
+            return Misconfigured(
+                f"{label} does not let us in: {_words(error)}", hint="correct the Secret, or the protocol it names"
+            )
+        return Unavailable(
+            f"{label} does not answer: {'in time' if error is None else _words(error)}",
+            hint="is it running? `penstock up` starts one; --bootstrap-servers names another",
+        )
+
+
+def certificate_problem(connection: KafkaConnection) -> str:
+    """What is wrong with the certificate of the first broker that answers; librdkafka only says that something is."""
+    for address in connection.bootstrap_servers.split(","):
+        host, _, port = address.strip().rpartition(":")
+        host = host.strip("[]")
+        try:
+            context = (connection.security or Security()).context()
+            with (
+                socket.create_connection((host, int(port)), CERTIFICATE_SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=host),
+            ):
+                return ""
+        except ssl.SSLCertVerificationError as error:
+            return f"the certificate of {address.strip()} is not accepted: {error.verify_message}"
+        except (OSError, ValueError):
+            continue
+    return ""
+
+
+def _words(error: KafkaError) -> str:
+    """Without the time that librdkafka puts behind them."""
+    return str(error.str()).partition(" (after ")[0]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, TopicPartition
 
+from penstock.contract.model import Cluster, place_of
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 
 logger = logging.getLogger("penstock.kafka")
@@ -92,3 +94,37 @@ class Doorbell:
                 return  # fetched before it was forgotten, or watched anew
             del self._wanted[topic]
         self._on_ring(topic, offset < offsets.get(partition, 0))
+
+
+class Doorbells:
+    """One for each cluster. ``on_ring`` gets the place of a topic."""
+
+    def __init__(self, clusters: Clusters, on_ring: Callable[[str, bool], None]) -> None:
+        self._clusters = clusters
+        self._on_ring = on_ring
+        self._bells: dict[Cluster, tuple[Doorbell, set[str]]] = {}  # with the topics that it watches, or has
+
+    def watch(self, cluster: Cluster, topic: str, offsets: Mapping[int, int]) -> None:
+        if cluster not in self._bells:
+
+            def ring(topic: str, is_shorter: bool) -> None:
+                self._on_ring(place_of(topic, cluster), is_shorter)
+
+            self._bells[cluster] = Doorbell(self._clusters.connection(cluster), ring), set()
+        bell, topics = self._bells[cluster]
+        topics.add(topic)
+        bell.watch(topic, offsets)
+
+    def forget(self, cluster: Cluster, topic: str) -> None:
+        if cluster not in self._bells:
+            return
+        bell, topics = self._bells[cluster]
+        topics.discard(topic)
+        bell.forget(topic)
+        if not topics and not cluster.is_home:  # its credentials may be outdated
+            del self._bells[cluster]
+            threading.Thread(target=bell.close, name="closing", daemon=True).start()
+
+    def close(self) -> None:
+        for bell, _ in self._bells.values():
+            bell.close()

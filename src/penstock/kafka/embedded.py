@@ -62,7 +62,9 @@ class EmbeddedKafka:
         for node in self.nodes:
             folder = node_folder(self.spec.data_dir, node)
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "server.properties").write_text(server_properties(self.spec, node, controller_ports))
+            settings = folder / "server.properties"
+            settings.touch(mode=0o600)
+            settings.write_text(server_properties(self.spec, node, controller_ports))
             (folder / "log4j2.properties").write_text(log4j_properties(self.log(node)))
         self._format(cluster.cluster_id)
 
@@ -152,7 +154,7 @@ class EmbeddedKafka:
             node: subprocess.Popen(
                 [
                     *self._java(node), "-Xmx128m", "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format",
-                    "--cluster-id", cluster_id, "--ignore-formatted",
+                    "--cluster-id", cluster_id, "--ignore-formatted", *self._scram_users(),
                     "--config", str(node_folder(self.spec.data_dir, node) / "server.properties"),
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -168,6 +170,18 @@ class EmbeddedKafka:
                     f"Kafka's folder {node_folder(self.spec.data_dir, node)} could not be prepared: {last}",
                     hint=f"see {self.log(node)}",
                 )
+
+    def _scram_users(self) -> list[str]:
+        """Those whom a new cluster knows from its beginning."""
+        guards = self.spec.guards
+        mechanisms = {each for way in guards.listeners for each in way.mechanisms} if guards else set()
+        return [
+            argument
+            for mechanism in sorted(mechanisms)
+            if mechanism.startswith("SCRAM")
+            for name, password in (guards.users.items() if guards else ())
+            for argument in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
+        ]
 
     @property
     def archive(self) -> Path:

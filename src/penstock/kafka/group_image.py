@@ -8,11 +8,11 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from penstock.contract.model import Subscription
-from penstock.errors import Misconfigured, Unavailable
-from penstock.kafka.connection import KafkaConnection
+from penstock.contract.model import Cluster, Subscription
+from penstock.errors import Misconfigured, PenstockError
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import FollowedLedger, LaneKey
 
@@ -29,6 +29,7 @@ PASSED_BY = (
 AGAIN_SECONDS = 6 * 3600.0  # quiet groups are committed again long before a broker forgets them
 
 Partitions = dict[tuple[str, str], set[int]]  # by subscription uid and topic id
+Shown = Mapping[tuple[str, str], Subscription]  # by the same
 
 
 def resets(groups: Groups, subscriptions: Iterable[Subscription]) -> list[tuple[Subscription, dict[int, int]]]:
@@ -50,10 +51,9 @@ def resets(groups: Groups, subscriptions: Iterable[Subscription]) -> list[tuple[
 class GroupImages:
     """A thread that follows the ledger and commits, about once a second, what moved."""
 
-    def __init__(
-        self, connection: KafkaConnection, ledger: FollowedLedger, on_reset: Callable[[Subscription], None]
-    ) -> None:
-        self._groups = Groups(connection)
+    def __init__(self, clusters: Clusters, ledger: FollowedLedger, on_reset: Callable[[Subscription], None]) -> None:
+        self._clusters = clusters
+        self._groups: dict[Cluster, Groups] = {}  # in the cluster of the topic
         self._on_reset = on_reset  # somebody has set offsets of this subscription's group
         self._ledger = ledger
         self._moved: Partitions = {}
@@ -98,7 +98,7 @@ class GroupImages:
                 if is_last:
                     return
         finally:
-            self._groups.close()
+            self._keep_groups(())
 
     def _follow(self) -> None:
         try:
@@ -110,33 +110,53 @@ class GroupImages:
         _add(self._passed_by, moved.by_floor)
 
     def _refresh(self) -> None:
-        """One round. Whatever goes wrong in it, the next one comes."""
-        try:
-            if time.monotonic() >= self._resets_due:
-                self._look_for_resets()
-                self._resets_due = time.monotonic() + RESETS_SECONDS
-            self._commit_moved()
-        except Unavailable as error:
-            logger.warning("groups are not refreshed: %s", error.message)
-        except Exception:
-            logger.exception("groups are not refreshed")
+        """One round. Whatever goes wrong in it, or in one of the clusters, the next one comes."""
+        shown = self._shown
+        looks = time.monotonic() >= self._resets_due
+        self._keep_groups({each.cluster for each in shown.values()})
+        due = self._take_due(shown)
+        for cluster in {each.cluster for each in shown.values()}:
+            here = {which: each for which, each in shown.items() if each.cluster == cluster}
+            try:
+                self._clusters.require(cluster)
+                if looks:
+                    self._look_for_resets(cluster, here)
+                self._commit_moved(cluster, here, due)
+            except PenstockError as error:
+                logger.warning("groups are not refreshed: %s", error.message)
+            except Exception:
+                logger.exception("groups are not refreshed")
+        for which, partitions in due.items():  # of clusters that are away: the next round tries again
+            self._moved.setdefault(which, set()).update(partitions)
+        if looks:
+            self._resets_due = time.monotonic() + RESETS_SECONDS
         self.rounds += 1
 
-    def _look_for_resets(self) -> None:
+    def _groups_of(self, cluster: Cluster) -> Groups:
+        if cluster not in self._groups:
+            self._groups[cluster] = Groups(self._clusters.connection(cluster))
+        return self._groups[cluster]
+
+    def _keep_groups(self, clusters: Collection[Cluster]) -> None:
+        for cluster in self._groups.keys() - set(clusters):
+            self._groups.pop(cluster).close()
+
+    def _look_for_resets(self, cluster: Cluster, shown: Shown) -> None:
         """Also of groups that stand still: a trigger with nothing to do is the one that people rewind."""
-        for subscription, offsets in resets(self._groups, self._shown.values()):
+        for subscription, offsets in resets(self._groups_of(cluster), shown.values()):
             self._take_reset(subscription, offsets)
 
     def _take_reset(self, subscription: Subscription, offsets: Mapping[int, int]) -> None:
         """What a consumer in the group commits is no reset; while it is there, nobody can set the group."""
         try:
-            self._groups.commit(subscription.group, subscription.topic, offsets, "reset")
+            self._groups_of(subscription.cluster).commit(subscription.group, subscription.topic, offsets, "reset")
         except Misconfigured as error:
             logger.warning("%s; its offsets are not taken for a reset", error.message)
         else:
             self._on_reset(subscription)
 
-    def _commit_moved(self) -> None:
+    def _take_due(self, shown: Shown) -> Partitions:
+        """What is to be committed in this round, of those that are shown."""
         if self._is_all_due.is_set():
             self._is_all_due.clear()
             _add(self._moved, self._ledger.lanes())
@@ -145,19 +165,18 @@ class GroupImages:
         turn += itertools.islice((which for which in self._passed_by if which not in moved), PASSED_BY)
         for which in turn:
             moved.setdefault(which, set()).update(self._passed_by.pop(which))
-        shown = {which: each for which, each in self._shown.items() if which in moved}
-        waiting = set(shown)
-        try:
-            for subscription, offsets in resets(self._groups, shown.values()):
-                self._take_reset(subscription, offsets)
-                waiting.difference_update(which for which in shown if shown[which] is subscription)
-            for which in sorted(waiting):
-                self._show(shown[which], self._positions(which, moved[which]))
-                waiting.discard(which)
-        except Unavailable:  # Kafka is away: the next round tries again
-            for which in waiting:
-                self._moved.setdefault(which, set()).update(moved[which])
-            raise
+        return {which: partitions for which, partitions in moved.items() if which in shown}
+
+    def _commit_moved(self, cluster: Cluster, shown: Shown, due: Partitions) -> None:
+        """Takes from what is due all that was committed."""
+        here = {which: each for which, each in shown.items() if which in due}
+        for subscription, offsets in resets(self._groups_of(cluster), here.values()):
+            self._take_reset(subscription, offsets)
+            for which in [which for which in here if here[which] is subscription]:
+                del here[which], due[which]
+        for which in sorted(here):
+            self._show(here[which], self._positions(which, due[which]))
+            del due[which]
 
     def _positions(self, which: tuple[str, str], partitions: Iterable[int]) -> dict[int, int]:
         entries = {each: self._ledger.entry(LaneKey(*which, each)) for each in partitions}
@@ -167,7 +186,8 @@ class GroupImages:
         if not positions:
             return  # forgotten meanwhile
         try:
-            self._groups.commit(subscription.group, subscription.topic, positions, MARK)
+            groups = self._groups_of(subscription.cluster)
+            groups.commit(subscription.group, subscription.topic, positions, MARK)
         except Misconfigured as error:  # of this group alone; its next progress tries again
             logger.warning("%s", error.message)
 

@@ -106,6 +106,8 @@ class Groups:
                 time.sleep(_PAUSE_SECONDS)
 
     def _connect(self, deadline: float) -> KafkaAdminClient:
+        if self._connection.security is not None:  # kafka-python would try on with a password that is wrong
+            self._connection.check(max(0.1, deadline - time.monotonic()))
         left_ms = max(100, int(1000 * (deadline - time.monotonic())))
         return KafkaAdminClient(
             **self._connection.group_client_config(), bootstrap_timeout_ms=left_ms, request_timeout_ms=5000

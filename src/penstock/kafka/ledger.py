@@ -154,7 +154,7 @@ class FollowedLedger:
     """The ledger for whoever needs it again and again: it reads on from where it was. May be shared by threads."""
 
     def __init__(self, connection: KafkaConnection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
         self._ends: Ends | None = None
@@ -172,14 +172,14 @@ class FollowedLedger:
         deadline = time.monotonic() + timeout_seconds
         with self._lock:
             if self._ends is None:
-                self._ends = Ends(self._connection)
+                self._ends = Ends(self.connection)
             end = self._ends.of(LEDGER_TOPIC)
             if end < self._reached:  # the topic was made anew
                 self._start_over()
             while self._reached < end:
                 if time.monotonic() > deadline:
                     raise Unavailable(
-                        f"the ledger at {self._connection.bootstrap_servers} could not be read "
+                        f"the ledger at {self.connection.bootstrap_servers} could not be read "
                         f"within {timeout_seconds:g} s",
                         hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",
                     )
@@ -232,7 +232,7 @@ class FollowedLedger:
 
     def _take(self, wait_seconds: float) -> None:
         if self._consumer is None:
-            self._consumer = self._connection.consumer()
+            self._consumer = self.connection.consumer()
             self._consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
         try:
             while messages := self._consumer.consume(2000, wait_seconds):

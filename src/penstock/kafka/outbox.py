@@ -3,6 +3,8 @@
 A producer is made with the first record, since most workers never need one. It does not give up while Kafka is away:
 what waits here is bounded by what may be in flight.
 
+Replies go to the cluster of the topic that is served, everything else to home.
+
 Records travel in batches, and Kafka refuses one that is too large for its topic as a whole. So what it refuses goes
 once more by itself, and only what is too large then has failed.
 """
@@ -12,6 +14,8 @@ from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.contract.model import DEAD_LETTERS_TOPIC, REPORT_TOPIC
+from penstock.errors import PenstockError
 from penstock.event.kafka import Record
 from penstock.kafka.connection import KafkaConnection, Producer
 
@@ -20,30 +24,32 @@ FLUSH_SECONDS = 2.0
 LARGEST_BYTES = 4 * 1024 * 1024  # the largest event, in base64 and with its reason
 TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
+AT_HOME = (DEAD_LETTERS_TOPIC, REPORT_TOPIC)
+
 Report = Callable[[KafkaError | None, object], None]
 
 
 class KafkaOutbox:
-    """A ``delivery.outbox.Outbox``."""
+    """A ``delivery.outbox.Outbox``. ``elsewhere`` leads to the cluster of the topic, if that is not home."""
 
-    def __init__(self, connection: KafkaConnection) -> None:
+    def __init__(self, home: KafkaConnection, elsewhere: Callable[[], KafkaConnection] | None = None) -> None:
         self.waiting = 0
-        self._connection = connection
-        self._producer: Producer | None = None
-        self._one_by_one: Producer | None = None  # made when Kafka has refused a batch
+        self._home = _Way(lambda: home)
+        self._replies = _Way(elsewhere) if elsewhere else self._home
         self._answered: list[tuple[Stored, str | None]] = []
 
     def send(self, topic: str, records: Sequence[Record], stored: Stored) -> None:
-        if self._producer is None:
-            self._producer = self._connect()
+        way = self._home if topic in AT_HOME else self._replies
         self.waiting += 1
         ticket = _Ticket(len(records), partial(self._settled, stored))
-        for record in records:
-            _produce(self._producer, topic, record, partial(self._reported, topic, record, ticket))
+        try:
+            way.send(topic, records, ticket)
+        except PenstockError as error:  # without credentials there is no producer
+            self._settled(stored, error.message)
 
     def settle(self) -> None:
-        for producer in self._producers():
-            producer.poll(0)
+        for way in {self._home, self._replies}:
+            way.poll()
         answered, self._answered = self._answered, []
         for stored, error in answered:
             self.waiting -= 1
@@ -51,6 +57,33 @@ class KafkaOutbox:
 
     def close(self) -> None:
         """What is not answered by now stays unanswered: it is sent again by whoever delivers next."""
+        for way in {self._home, self._replies}:
+            way.close()
+
+    def _settled(self, stored: Stored, error: str | None) -> None:
+        self._answered.append((stored, error))
+
+
+class _Way:
+    """To one cluster."""
+
+    def __init__(self, connect: Callable[[], KafkaConnection]) -> None:
+        self._connection = connect
+        self._producer: Producer | None = None
+        self._one_by_one: Producer | None = None  # made when Kafka has refused a batch
+
+    def send(self, topic: str, records: Sequence[Record], ticket: "_Ticket") -> None:
+        """Raises Misconfigured, and sends nothing, when there are no credentials to be had."""
+        if self._producer is None:
+            self._producer = self._connect()
+        for record in records:
+            _produce(self._producer, topic, record, partial(self._reported, topic, record, ticket))
+
+    def poll(self) -> None:
+        for producer in self._producers():
+            producer.poll(0)
+
+    def close(self) -> None:
         for producer in self._producers():
             producer.purge()
             producer.flush(FLUSH_SECONDS)
@@ -58,7 +91,7 @@ class KafkaOutbox:
     def _connect(self, **overrides: int) -> Producer:
         """One that a fatal error does not end: what comes twice does no harm here."""
         settings = {"message.timeout.ms": 0, "allow.auto.create.topics": False, "message.max.bytes": LARGEST_BYTES}
-        return self._connection.lasting_producer(**settings, **overrides)
+        return self._connection().lasting_producer(**settings, **overrides)
 
     def _producers(self) -> list[Producer]:
         return [each for each in (self._producer, self._one_by_one) if each is not None]
@@ -72,9 +105,6 @@ class KafkaOutbox:
         if self._one_by_one is None:
             self._one_by_one = self._connect(**{"batch.num.messages": 1})
         _produce(self._one_by_one, topic, record, ticket.report)
-
-    def _settled(self, stored: Stored, error: str | None) -> None:
-        self._answered.append((stored, error))
 
 
 class _Ticket:

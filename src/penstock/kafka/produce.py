@@ -9,7 +9,7 @@ of ours that polls it; the loop is woken once for all reports that came together
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,8 +103,13 @@ class AcknowledgedProducer:
     """Sends records and says when Kafka has them (acks=all, idempotent)."""
 
     def __init__(
-        self, connection: KafkaConnection, limits: ProducerLimits, on_all_brokers_down: Callable[[str], None]
+        self,
+        connection: KafkaConnection,
+        limits: ProducerLimits,
+        on_all_brokers_down: Callable[[str], None],
+        chosen: Mapping[str, str] | None = None,  # settings, see tuning.py
     ) -> None:
+        self._chosen = dict(chosen or {})
         self.on_all_brokers_down = on_all_brokers_down
         self._connection = connection
         self._limits = limits
@@ -158,6 +163,12 @@ class AcknowledgedProducer:
         """Waits until everything is reported; returns how many records are not."""
         return int(self._line.producer.flush(timeout_seconds))
 
+    def end(self, timeout_seconds: float) -> int:
+        """The same, and then it is over. Blocks; whoever waits for a report gets one."""
+        left = self.flush(timeout_seconds)
+        self._line.abandon()
+        return left
+
     def replace(self, line: _Line, reason: str) -> None:
         """After a fatal error (the idempotent sequence is broken) only a new producer goes on."""
         if line is self._line:
@@ -168,7 +179,8 @@ class AcknowledgedProducer:
     def connect(self, on_error: Callable[[KafkaError], None]) -> Producer:
         limits = self._limits
         return self._connection.producer(
-            **{
+            **self._chosen
+            | {
                 "error_cb": on_error,
                 # What comes while two requests are under way goes out together. In two short runs on a busy machine
                 # this saved a tenth to a fifth of the receiver's CPU per event; a distant Kafka may want more.

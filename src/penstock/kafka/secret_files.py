@@ -31,6 +31,11 @@ PART = re.compile(
 )  # as Kubernetes names things; nothing else becomes a path
 
 
+def folder(data_dir: str, secrets_dir: str) -> Path:
+    """The secrets directory of a process with these settings."""
+    return Path(secrets_dir or Path(data_dir, "secrets")).expanduser().absolute()
+
+
 def write(secrets_dir: Path, name: str, data: Mapping[str, bytes]) -> None:
     """Whole or not at all, also when the machine fails meanwhile."""
     path = path_of(secrets_dir, name)

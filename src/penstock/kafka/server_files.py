@@ -4,9 +4,10 @@ Every value that differs from Kafka's default says why. Called by ``embedded``.
 """
 
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from penstock.ports import reachable_host
 
@@ -23,6 +24,27 @@ JVM_OPTIONS = (
 
 
 @dataclass(frozen=True)
+class Listener:
+    """One more way into a node, beside the plain one. Tests use it; ``penstock up`` does not."""
+
+    name: str  # in capitals
+    port: int
+    protocol: Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    mechanisms: tuple[str, ...] = ()  # of SASL
+    client_certificates: Literal["none", "requested", "required"] = "none"
+
+
+@dataclass(frozen=True)
+class Guards:
+    """What the listeners check, and show. Certificates and keys are PEM files."""
+
+    listeners: tuple[Listener, ...]
+    keystore: Path | None = None  # the node's key and certificate
+    truststore: Path | None = None  # who may sign certificates of clients
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords by name: PLAIN, and SCRAM at first
+
+
+@dataclass(frozen=True)
 class ClusterSpec:
     """The embedded cluster as asked for. Broker N listens on ``port`` + N - 1."""
 
@@ -31,6 +53,7 @@ class ClusterSpec:
     port: int = 9092
     brokers: int = 1
     partitions: int = 4
+    guards: Guards | None = None  # for a cluster of one broker
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -51,7 +74,7 @@ def server_properties(spec: ClusterSpec, node: int, controller_ports: Sequence[i
     address = f"{_bracketed(spec.host)}:{spec.ports[node - 1]}"
     advertised = f"{_bracketed(_advertised(spec.host))}:{spec.ports[node - 1]}"
     replicas, in_sync = spec.replication_factor, max(1, spec.replication_factor - 1)
-    settings = {
+    settings: dict[str, object] = {
         "process.roles": "broker,controller",
         "node.id": node,
         "controller.quorum.voters": voters,
@@ -93,7 +116,44 @@ def server_properties(spec: ClusterSpec, node: int, controller_ports: Sequence[i
         "background.threads": 2,
         "metadata.max.idle.interval.ms": 5_000,
     }
+    if spec.guards is not None:
+        ways = "".join(f",{each.name}://{_bracketed(spec.host)}:{each.port}" for each in spec.guards.listeners)
+        settings["listeners"] = f"{settings['listeners']}{ways}"
+        settings["advertised.listeners"] = f"{settings['advertised.listeners']}{ways}"
+        settings |= _guarded(spec.guards)
     return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _guarded(guards: Guards) -> dict[str, object]:
+    """The settings of the listeners beside the plain one, over which the nodes talk to each other."""
+    protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    protocols |= {each.name: each.protocol for each in guards.listeners}
+    settings: dict[str, object] = {
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+    for each in guards.listeners:
+        prefix = f"listener.name.{each.name.lower()}."
+        if each.protocol.endswith("SSL"):
+            settings[prefix + "ssl.client.auth"] = each.client_certificates
+            for store, path in (("keystore", guards.keystore), ("truststore", guards.truststore)):
+                if path is not None:
+                    settings |= {f"{prefix}ssl.{store}.type": "PEM", f"{prefix}ssl.{store}.location": path}
+        if each.mechanisms:
+            settings[prefix + "sasl.enabled.mechanisms"] = ",".join(each.mechanisms)
+        for mechanism in each.mechanisms:
+            settings[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = _login(mechanism, guards.users)
+    return settings
+
+
+def _login(mechanism: str, users: Mapping[str, str]) -> str:
+    package = "org.apache.kafka.common.security"
+    if mechanism == "PLAIN":
+        known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+        return f"{package}.plain.PlainLoginModule required {known};"
+    if mechanism == "OAUTHBEARER":  # takes tokens that nobody has signed
+        return f'{package}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="node";'
+    return f"{package}.scram.ScramLoginModule required;"
 
 
 def log4j_properties(log: Path) -> str:

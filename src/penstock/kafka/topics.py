@@ -9,7 +9,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from penstock.errors import Misconfigured, Unavailable
 
-TIMEOUT_SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0  # for a change
+ASK_SECONDS = 10.0  # for an answer
 
 # A table of small records whose latest value per key is what counts. Small segments and an eager cleaner
 # keep it quick to read from the start.
@@ -43,7 +44,7 @@ RECORDS = {
 class TopicSpec:
     name: str
     partitions: int = 1
-    replication_factor: int = 0  # 0: three, or as many as there are brokers
+    replication_factor: int = 0  # 0: three, or as many as there are brokers; a single broker has one anyway
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -62,7 +63,8 @@ def create_missing(admin: AdminClient, specs: Iterable[TopicSpec]) -> list[str]:
     brokers = _broker_count(admin)
     wanted = []
     for spec in specs:
-        copies = spec.replication_factor or min(3, brokers)
+        # A cluster of one broker is somebody's own machine: what asks for three copies shall work there too.
+        copies = 1 if brokers == 1 else spec.replication_factor or min(3, brokers)
         # With three copies an acknowledged record is on two machines at least.
         config = ({"min.insync.replicas": "2"} if copies >= 3 else {}) | dict(spec.config)
         wanted.append(NewTopic(spec.name, num_partitions=spec.partitions, replication_factor=copies, config=config))
@@ -115,7 +117,7 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
     if not wanted:
         return {}
     states = {}
-    for name, future in admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT_SECONDS).items():
+    for name, future in admin.describe_topics(TopicCollection(wanted), request_timeout=ASK_SECONDS).items():
         try:
             topic = future.result(timeout=TIMEOUT_SECONDS * 2)
         except KafkaException as error:
@@ -149,7 +151,7 @@ def offsets_at(admin: AdminClient, topic: str, partitions: int, seconds: float) 
 def retention_seconds(admin: AdminClient, topic: str) -> float | None:
     """How long records are kept; None: as long as there is room."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    (future,) = admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS).values()
+    (future,) = admin.describe_configs([resource], request_timeout=ASK_SECONDS).values()
     try:
         milliseconds = int(future.result(timeout=TIMEOUT_SECONDS * 2)["retention.ms"].value)
     except KafkaException as error:
@@ -166,7 +168,7 @@ def is_quiet(admin: AdminClient, topic: str, ends: Mapping[int, int], seconds: f
 def _offsets(admin: AdminClient, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
     asked = {TopicPartition(topic, p): spec for p in range(partitions)}
     found = {}
-    for where, future in admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS).items():
+    for where, future in admin.list_offsets(asked, request_timeout=ASK_SECONDS).items():
         try:
             found[where.partition] = future.result(timeout=TIMEOUT_SECONDS * 2).offset
         except KafkaException as error:

@@ -22,12 +22,13 @@ from penstock.contract.model import (
     Subscription,
     decode_agreement,
     encode,
+    topic_of,
 )
 from penstock.errors import PenstockError, Unavailable
-from penstock.kafka import claims, topics
-from penstock.kafka.clients import Clients
+from penstock.kafka import claims, secret_files, topics
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.doorbell import Doorbell
+from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.fetch import spark_connector_jars
 from penstock.kafka.group_image import GroupImages
 from penstock.kafka.java import java_home
@@ -64,10 +65,9 @@ def run(settings: DispatcherSettings) -> None:
     _end_on_signals(stopping)  # again: PySpark takes Ctrl-C for itself
     ledger, producer = FollowedLedger(connection), connection.lasting_producer()
     notes = Notes()
-    doorbell = Doorbell(connection, notes.ring)
-    environment = Environment(
-        session, settings, connection, ledger, producer, Clients(connection), doorbell, started_at
-    )
+    clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir))
+    doorbells = Doorbells(clusters, notes.ring)
+    environment = Environment(session, settings, connection, ledger, producer, clusters, doorbells, started_at)
     dispatcher = Dispatcher(environment, notes)
     try:
         dispatcher.start(stopping)
@@ -121,9 +121,9 @@ class Dispatcher:
         self._changed_at: float | None = None
         self._topics: dict[str, Topic] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
-        self._images = GroupImages(self._connection, environment.ledger, notes.reset)
+        self._images = GroupImages(environment.clusters, environment.ledger, notes.reset)
         self._workers = WorkerWatch(Path(environment.settings.data_dir, "scratch", MARKS).absolute())
-        self._retention = RetentionWatch(environment.clients, environment.ledger)
+        self._retention = RetentionWatch(environment.clusters, environment.ledger)
         self._first_topics: set[str] = set()  # those that were wanted before this dispatcher started
         self._shown: dict[tuple[str, str], Subscription] = {}
         self._producer = environment.producer
@@ -142,7 +142,7 @@ class Dispatcher:
                 break
             except Unavailable as error:
                 logger.info("waiting: %s", error.message)
-        self._first_topics = {each.topic for subscriptions in self._contract.values() for each in subscriptions}
+        self._first_topics = {each.place for subscriptions in self._contract.values() for each in subscriptions}
         while not stopping.is_set():
             try:
                 first = claims.next_query_number(self._producer, "dispatcher")
@@ -180,8 +180,8 @@ class Dispatcher:
             self._take_contract()
         while self._notes.resets:
             reset = self._notes.resets.pop()
-            if reset.topic in self._topics:
-                self._topics[reset.topic].reset(reset.uid)
+            if reset.place in self._topics:
+                self._topics[reset.place].reset(reset.uid)
         rung = set()
         while self._notes.rung:
             name, is_shorter = self._notes.rung.pop()
@@ -220,7 +220,7 @@ class Dispatcher:
                 topic.stop()
             except PenstockError as error:
                 logger.warning("%s was not ended in order: %s", topic.name, error.message)
-        self._environment.doorbell.close()
+        self._environment.doorbells.close()
         self._images.stop()
         self._table.stop()
 
@@ -237,11 +237,12 @@ class Dispatcher:
         wanted: dict[str, list[Subscription]] = {}
         for subscriptions in list(self._contract.values()):
             for each in subscriptions:
-                wanted.setdefault(each.topic, []).append(each)
-        for topic in wanted.keys() - self._topics.keys():
-            self._topics[topic] = Topic(topic, self._environment, is_old=topic in self._first_topics)
-        for topic, queries in self._topics.items():
-            queries.wanted = tuple(sorted(wanted.get(topic, []), key=lambda each: each.uid))
+                wanted.setdefault(each.place, []).append(each)
+        for place in wanted.keys() - self._topics.keys():
+            self._topics[place] = Topic(place, self._environment, is_old=place in self._first_topics)
+        for place, queries in self._topics.items():
+            queries.wanted = tuple(sorted(wanted.get(place, []), key=lambda each: each.uid))
+        self._environment.clusters.keep_only(each.cluster for found in wanted.values() for each in found)
 
     def _free_slots(self) -> int:
         return self._slots - sum(topic.slots for topic in self._topics.values())
@@ -280,13 +281,18 @@ class Dispatcher:
         if time.monotonic() < self._partitions_due:
             return
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
-        for name, state in topics.describe(self._environment.clients.admin, self._topics).items():
-            topic = self._topics[name]
-            if topic.topic_id is not None and (topic.partitions, topic.topic_id) != (
-                state.partitions,
-                state.topic_id,
-            ):
-                topic.restart()
+        for cluster in {topic.cluster for topic in self._topics.values()}:
+            here = {topic_of(topic.name): topic for topic in self._topics.values() if topic.cluster == cluster}
+            try:
+                self._environment.clusters.require(cluster)
+                found = topics.describe(self._environment.clusters.clients(cluster).admin, here)
+            except (PenstockError, TimeoutError) as error:
+                logger.warning("partitions are not looked at: %s", error)
+                continue
+            for name, state in found.items():
+                topic = here[name]
+                if topic.topic_id and (topic.partitions, topic.topic_id) != (state.partitions, state.topic_id):
+                    topic.restart()
 
     def _notice_retention(self) -> None:
         wanted = {(t.name, t.topic_id): t.wanted for t in self._topics.values() if t.topic_id is not None}

@@ -1,5 +1,5 @@
 """The form in which a row leaves the JVM, both ends of it: ``handed_over`` builds it in Spark, ``parse_row``
-takes it apart in Python.
+(``parse_row_of_source`` where there is one) takes it apart in Python.
 
 Everything about an event goes into one binary column, because each further column costs Python more than
 cutting bytes does:
@@ -14,6 +14,9 @@ has no headers and no data and only moves the positions. ``errors`` are those of
 writes them, or ``-``. ``key`` is a checksum of the record's key, or ``-`` when it has none or nobody needs it.
 ``count`` is the number of record headers, so that one that holds a CUT shows itself.
 
+Where a source is among the subscriptions, rows that somebody wants end in the record's key, its length, and when the
+record was written, the two numbers in a fixed width. A source makes an event of what is none (delivery/dress.py).
+
 In live mode a null row follows every row. Spark keeps back the last row it has until it knows the next one;
 so it keeps back the filler, and the event leaves at once (session.LIVE_BATCH_BYTES).
 """
@@ -26,9 +29,11 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 
 from penstock.contract.model import ADDRESSEE, Subscription
-from penstock.delivery.row import Row
+from penstock.delivery.forms import NO_CONTENT_TYPE, WIDE_BYTES, binary_lines
+from penstock.delivery.row import ForeignRow, Row
 from penstock.errors import Rejected
-from penstock.event.http import PLAIN, STRUCTURED, encode_binary, percent_encode_header
+from penstock.event.foreign import Foreign
+from penstock.event.http import PLAIN, STRUCTURED, percent_encode_header
 from penstock.event.kafka import decode_record
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_values import literal
@@ -36,12 +41,11 @@ from penstock.filter.matching import Column, Matching, text_of
 from penstock.pipeline.decode import decoded
 
 PREFIX_WIDTH = 48
-WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
 WHOLE_STAGE_SQL = 6_000  # characters of the filters' SQL
 
 # Between headers: nobody writes this by chance, as they would a NUL, since private headers hold numbers in binary.
 CUT, CUT_SQL = "\0\u2016\0".encode(), r"'\0\u2016\0'"
-NO_VALUE_SQL = r"'\u0001'"  # a control character: no attribute has such a value
+NO_VALUE, NO_VALUE_SQL = b"\x01", r"'\u0001'"  # a control character: no attribute has such a value
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 NOT_PRINTABLE = re.compile(rb"[^\x20-\x7e]")
 HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -49,7 +53,6 @@ TRACES = (b"traceparent:", b"tracestate:")
 PASSED_ON = (b"content-type", b"traceparent", b"tracestate")  # beside attributes
 OWN_ATTRIBUTES = b"ce-knativekafka"  # where an event stands in Kafka: said anew by every broker
 NONE = NO_ERRORS = b"-"
-NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 
 # ── in Spark ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -66,6 +69,11 @@ PREFIX_SQL = """
         coalesce(size(headers), 0),
         coalesce(octet_length(value), 0))
 """
+ORIGIN_WIDTH = 32
+ORIGIN_SQL = (
+    ", coalesce(key, X''), encode(lpad(concat_ws(' ', coalesce(octet_length(key), 0), "
+    f"coalesce(unix_millis(timestamp), -1)), {ORIGIN_WIDTH}), 'utf-8')"
+)
 KEY_SQL = "coalesce(cast(crc32(key) AS string), '-')"
 NO_KEY_SQL = "'-'"
 PADDED_SQL = (
@@ -73,7 +81,7 @@ PADDED_SQL = (
 )
 ROW_SQL = f"""
     CASE WHEN places = '' THEN {PADDED_SQL}
-    ELSE concat({PADDED_SQL}, cast(concat('\\n', {HEADERS_SQL}) AS binary), coalesce(value, X'')) END
+    ELSE concat({PADDED_SQL}, cast(concat('\\n', {HEADERS_SQL}) AS binary), coalesce(value, X'')%s) END
 """
 
 
@@ -88,12 +96,18 @@ def handed_over(records: DataFrame, matched: Matching, subscriptions: Sequence[S
         records.sparkSession.conf.set(name, value)
     for step in (*decoded(matched), *matched.steps, *_packed(matched, subscriptions)):
         records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
-    return records.selectExpr(f"{ROW_SQL} AS row")
+    origin = ORIGIN_SQL if _sources(subscriptions) else ""
+    return records.selectExpr(f"{ROW_SQL % origin} AS row")
 
 
 def codegen_settings(matched: Matching) -> dict[str, str]:
     """Spark can write all steps into one method. The JVM refuses such a method when it is long."""
     return {"spark.sql.codegen.wholeStage": str(matched.sql_length <= WHOLE_STAGE_SQL).lower()}
+
+
+def _sources(subscriptions: Sequence[Subscription]) -> str:
+    """The places of those that take what is no event."""
+    return ",".join(str(place) for place, each in enumerate(subscriptions) if each.records is not None)
 
 
 def _packed(matched: Matching, subscriptions: Sequence[Subscription]) -> Iterator[list[Column]]:
@@ -107,7 +121,8 @@ def _packed(matched: Matching, subscriptions: Sequence[Subscription]) -> Iterato
     yield [
         Column(
             "places",
-            f"CASE WHEN NOT is_event THEN '' WHEN addressee IS NULL THEN {matched.places} "
+            f"CASE WHEN NOT is_event THEN {literal(_sources(subscriptions))} "
+            f"WHEN addressee IS NULL THEN {matched.places} "
             f"WHEN {place} > 0 THEN cast({place} - 1 AS string) ELSE '' END",
         ),
         Column("errors", f"CASE WHEN is_event AND addressee IS NULL THEN {matched.errors} ELSE '' END"),
@@ -169,6 +184,34 @@ def parse_row(packed: bytes) -> Parsed:
     return Parsed(int(partition), kind, errors, row)
 
 
+def parse_row_of_source(packed: bytes) -> Parsed:
+    """The same where there are sources. What is no event has all of its record, and is for those who wanted it; it is
+    up to the caller to leave out who is no source."""
+    if b"\n" not in packed:
+        return parse_row(packed)
+    width, milliseconds = packed[-ORIGIN_WIDTH:].split()
+    end = len(packed) - ORIGIN_WIDTH - int(width)
+    prefix, _, rest = packed[:end].partition(b"\n")
+    offset, partition, kind, places, errors, key, count, length = prefix.split()
+    if kind != b"x":
+        parsed = parse_row(packed[:end])
+        if parsed.kind != "x":
+            return parsed
+    cut = len(rest) - int(length)
+    headers = _pairs(rest[:cut].split(CUT), int(count))
+    record = Foreign(int(partition), int(offset), int(milliseconds), packed[end:-ORIGIN_WIDTH], headers)
+    row = ForeignRow(record, _places(places), rest[cut:], None if key == NONE else int(key))
+    return Parsed(record.partition, "x", errors, row)
+
+
+def _pairs(pieces: list[bytes], count: int) -> list[tuple[bytes, bytes | None]]:
+    """The headers of a record; none when one of them holds what stands between them."""
+    if len(pieces) != 2 * count:
+        return []
+    values = (None if value == NO_VALUE else value for value in pieces[count:])
+    return list(zip(pieces[:count], values, strict=True))
+
+
 class Names(NamedTuple):
     """The keys of a record's headers, as HTTP has them."""
 
@@ -212,11 +255,8 @@ def _lines(names: Names, values: list[bytes]) -> list[bytes]:
 def _structured(names: Names, values: list[bytes], data: bytes) -> tuple[list[bytes], bytes]:
     """A structured record in binary form: what subscribers get."""
     event = decode_record(data, [("content-type", STRUCTURED.encode())])
-    headers, body = encode_binary(event)
-    lines = [name + b":" + value if value else name + b";" for name, value in headers]
+    lines, body = binary_lines(event)
     lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
-    if event.content_type is None:
-        lines.append(NO_CONTENT_TYPE)
     for field, value in zip(names.fields, values, strict=True):
         if field in TRACES and (line := _careful(field, value)):
             lines.append(line)

@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.delivery.row import Row
 from penstock.pipeline.filter_errors import FilterErrors
-from penstock.pipeline.handover import NO_ERRORS, parse_row, place_of, untouched
+from penstock.pipeline.handover import NO_ERRORS, parse_row, parse_row_of_source, place_of, untouched
 from penstock.pipeline.marks import Marks
 
 logger = logging.getLogger("penstock.worker")
@@ -29,10 +29,15 @@ MOST_BYTES = 1024 * 1024
 
 
 class SparkRows:
-    """A ``delivery.deliver.Source`` over the Arrow batches of one task."""
+    """A ``delivery.row.Source`` over the Arrow batches of one task."""
 
     def __init__(
-        self, batches: Iterator[Any], topic: str, filter_errors: FilterErrors, make_marks: MakeMarks
+        self,
+        batches: Iterator[Any],
+        topic: str,
+        filter_errors: FilterErrors,
+        make_marks: MakeMarks,
+        sources: frozenset[int] = frozenset(),
     ) -> None:
         self.is_over = False
         self.is_ready = False  # more is buffered on this side of the socket
@@ -42,9 +47,11 @@ class SparkRows:
         self._batches = batches
         self._topic = topic
         self._filter_errors = filter_errors
+        self._sources = sources  # places of subscriptions that take what is no event
+        self._parse = parse_row_of_source if sources else parse_row
         self._file = _input_of_this_worker()
         self._expected_offset = -1
-        self.bad_records = 0  # records that are no events
+        self.bad_records = 0  # records that are no events, and that nobody takes for one
         self._next_complaint = 0.0
 
     def fileno(self) -> int:
@@ -97,14 +104,16 @@ class SparkRows:
                 self.partition, kind, errors, row = untouched(packed)
             else:
                 marks.touch(offset)
-                self.partition, kind, errors, row = parse_row(packed)
+                self.partition, kind, errors, row = self._parse(packed)
                 marks.leave()
         else:
-            self.partition, kind, errors, row = parse_row(packed)
+            self.partition, kind, errors, row = self._parse(packed)
         if errors != NO_ERRORS:
             self._filter_errors.note(errors, f"{self._topic}/{self.partition} offset {row.offset}")
         if kind == "x":
-            self._note_bad_record(row.offset)
+            row.matched = tuple(place for place in row.matched if place in self._sources)
+            if not row.matched:
+                self._note_bad_record(row.offset)
         if self._expected_offset not in (-1, row.offset):
             logger.warning(
                 "%s/%d offsets %d to %d do not exist (deleted by retention or compaction, or no data records)",

@@ -8,9 +8,9 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from penstock.contract.model import Subscription
+from penstock.contract.model import Subscription, topic_of
 from penstock.kafka import topics
-from penstock.kafka.clients import Clients
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.ledger import FollowedLedger, LaneKey
 
 logger = logging.getLogger("penstock.dispatcher")
@@ -32,22 +32,24 @@ def threatened(
 
 
 class RetentionWatch:
-    def __init__(self, clients: Clients, ledger: FollowedLedger) -> None:
-        self._clients = clients
+    def __init__(self, clusters: Clusters, ledger: FollowedLedger) -> None:
+        self._clusters = clusters
         self._ledger = ledger
         self._looked_at: dict[str, float] = {}
 
     def look(self, wanted: Mapping[tuple[str, str], Iterable[Subscription]]) -> Iterator[tuple[str, list[str]]]:
-        """A topic whose turn it is, with what there is to warn of; for the subscriptions by name and id of topics."""
+        """A topic whose turn it is, with what there is to warn of; for subscriptions by place and id of topics."""
         now = time.monotonic()
-        for (topic, topic_id), subscriptions in wanted.items():
-            if now >= self._looked_at.setdefault(topic, now) + LOOK_SECONDS:
-                self._looked_at[topic] = now
-                yield topic, self._look_at(topic, topic_id, list(subscriptions))
+        for (place, topic_id), subscriptions in wanted.items():
+            if now >= self._looked_at.setdefault(place, now) + LOOK_SECONDS:
+                self._looked_at[place] = now
+                found = list(subscriptions)
+                if found and not self._clusters.problem(found[0].cluster):
+                    yield place, self._look_at(topic_of(place), topic_id, found)
                 return
 
     def _look_at(self, topic: str, topic_id: str, subscriptions: list[Subscription]) -> list[str]:
-        admin = self._clients.admin
+        admin = self._clusters.clients(subscriptions[0].cluster).admin
         kept = topics.retention_seconds(admin, topic)
         state = topics.describe(admin, [topic]).get(topic)
         if kept is None or state is None or state.topic_id != topic_id:

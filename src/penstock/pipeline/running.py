@@ -1,16 +1,20 @@
 """What the queries of a dispatcher have in common, and what is known of one that runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from penstock.contract.model import Subscription
+from penstock.contract.model import HOME, Cluster, Subscription
+from penstock.delivery.deliver import Limits
 from penstock.kafka.clients import Clients
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection, Producer
-from penstock.kafka.doorbell import Doorbell
+from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger
+from penstock.kafka.tuning import consumer_settings
 from penstock.pipeline.gears import Gear
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.start import Lane
@@ -24,13 +28,43 @@ class Environment:
 
     session: SparkSession
     settings: DispatcherSettings
-    connection: KafkaConnection
+    connection: KafkaConnection  # to home: ledger, claims and reports are there
     ledger: FollowedLedger
     producer: Producer  # for claims and the ledger; a new one would cost every start a quarter of a second
-    clients: Clients
-    doorbell: Doorbell
+    clusters: Clusters
+    doorbells: Doorbells
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
     first_query: int = 0  # the number of no query: all that this dispatcher draws are higher
+
+    def clients(self, subscriptions: Sequence[Subscription]) -> Clients:
+        """Of their topic's cluster. Raises at once when that did not answer lately: the other topics go on."""
+        cluster = cluster_of(subscriptions)
+        self.clusters.require(cluster)
+        return self.clusters.clients(cluster)
+
+    def source(self, subscriptions: Sequence[Subscription]) -> dict[str, str]:
+        """Settings of Spark's Kafka client: what was chosen, by the first where they differ, and the cluster's."""
+        chosen: dict[str, str] = {}
+        for each in subscriptions:
+            chosen = consumer_settings(each.settings) | chosen
+        return chosen | self.clusters.java_settings(cluster_of(subscriptions))
+
+    def limits(self, *, may_park: bool) -> Limits:
+        """Of a worker."""
+        settings = self.settings
+        return Limits(
+            settings.delivery_window,
+            settings.unfinished_rows,
+            settings.unfinished_megabytes * 1024 * 1024,
+            may_park=may_park,
+            reply_hops=settings.reply_hops,
+            may_reach_private=settings.private_addresses == "allow",
+        )
+
+
+def cluster_of(subscriptions: Sequence[Subscription]) -> Cluster:
+    """Of a topic that these want, with the credentials of the first."""
+    return subscriptions[0].cluster if subscriptions else HOME
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,9 @@ class DispatcherSettings:
     private_addresses: Literal["allow", "refuse"] = setting(
         "allow", "whether subscribers may be in private networks or on this host; link-local is always refused"
     )
-    secrets_dir: str = setting("", "where signing secrets are, NAMESPACE/NAME; empty: secrets in the data directory")
+    secrets_dir: str = setting(
+        "", "where Secrets and signing secrets are, by namespace; empty: secrets in the data directory"
+    )
     driver_memory: str = setting("512m", "heap of Spark's driver, which also runs the tasks of a local master")
     take_over_seconds: float = setting(0.2, "how long to gather changes of triggers before a query is replaced")
 

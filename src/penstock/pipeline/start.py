@@ -58,7 +58,7 @@ def find_beginning(clients: Clients, followed: FollowedLedger, wanted: Wanted) -
     if state is None:
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
-    mover = _Mover(clients.connection, state.topic_id, wanted.scope(state.topic_id))
+    mover = _Mover(followed.connection, state.topic_id, wanted.scope(state.topic_id))
     # Those that another query serves are not moved under its hands; it is stopped first (``Topic.reset``).
     apart = {*wanted.apart, *((uid, each) for uid in wanted.pinned_apart for each in range(state.partitions))}
     elsewhere = {uid for uid, _ in wanted.apart}

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class QueryPlan:
     starting_offsets: Mapping[int, int]  # exactly the topic's partitions
     checkpoint: str
     gear: Gear = "live"
+    source: Mapping[str, str] = field(default_factory=dict)  # of Kafka's client: its cluster, and what was chosen
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,7 @@ def _records(session: SparkSession, plan: QueryPlan, options: Mapping[str, str])
         .option("failOnDataLoss", "false")  # lost ranges are found and reported by ourselves
         .option("kafka.fetch.max.wait.ms", "1500")  # how often an idle partition asks; data is answered at once
         .options(**options)
+        .options(**{f"kafka.{name}": value for name, value in plan.source.items()})
         .load()
     )
 

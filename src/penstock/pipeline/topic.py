@@ -15,9 +15,9 @@ from collections.abc import Iterable, Set
 
 import msgspec
 
-from penstock.contract.model import Pin, QueryReport, Subscription
+from penstock.contract.model import Cluster, Pin, QueryReport, Subscription
 from penstock.kafka.ledger import LaneKey
-from penstock.pipeline.running import Environment
+from penstock.pipeline.running import Environment, cluster_of
 from penstock.pipeline.start import Lane
 from penstock.pipeline.topic_query import TopicQuery
 
@@ -32,7 +32,7 @@ ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
 
 class Topic:
     def __init__(self, name: str, environment: Environment, *, is_old: bool = False) -> None:
-        self.name = name
+        self.name = name  # its place: the topic's name, and its cluster if that is not home
         self.wanted: tuple[Subscription, ...] = ()
         self.serving: tuple[Subscription, ...] = ()  # those of them that are not paused
         self.warnings: tuple[str, ...] = ()  # of what retention threatens
@@ -63,7 +63,15 @@ class Topic:
     @property
     def report(self) -> QueryReport:
         apart = tuple(sorted(self._private))
-        return msgspec.structs.replace(self._shared.report, apart=apart, warnings=self.warnings)
+        report = msgspec.structs.replace(self._shared.report, apart=apart, warnings=self.warnings)
+        cluster = self.cluster
+        problem = "" if cluster.is_home else self._environment.clusters.problem(cluster)
+        return msgspec.structs.replace(report, state="failed", reason=problem) if problem else report
+
+    @property
+    def cluster(self) -> Cluster:
+        """With the credentials of the first of those who want it."""
+        return cluster_of(self.wanted)
 
     @property
     def is_cold(self) -> bool:

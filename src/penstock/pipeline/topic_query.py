@@ -19,13 +19,12 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.contract.model import QueryReport, Subscription
-from penstock.delivery.deliver import Limits
+from penstock.contract.model import QueryReport, Subscription, topic_of
 from penstock.errors import Misconfigured, PenstockError
-from penstock.kafka import claims, topics
+from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.gears import Gear, Gearbox
-from penstock.pipeline.running import Environment, Running, failure_of, first_line
+from penstock.pipeline.running import Environment, Running, cluster_of, failure_of, first_line
 from penstock.pipeline.session import slots
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
 from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
@@ -41,15 +40,16 @@ HEALTHY_SECONDS = 60.0
 
 
 class TopicQuery:
-    def __init__(self, topic: str, environment: Environment, uid: str | None = None, *, is_old: bool = False) -> None:
-        self.topic = topic
+    def __init__(self, place: str, environment: Environment, uid: str | None = None, *, is_old: bool = False) -> None:
+        self.place = place
+        self.topic = topic_of(place)
         self.uid = uid  # of the subscription whose parked lanes it serves; None: it serves all that are not parked
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[Lane] = frozenset()  # lanes that other queries serve
         self.pinned_apart: frozenset[str] = frozenset()  # uids of those who want another gear than the others
         self.only: frozenset[int] = frozenset()  # partitions; none: all of them
         self.behind: frozenset[Lane] = frozenset()  # lanes that a start which succeeded has left to other queries
-        self.report = QueryReport(topic=topic, state="starting")
+        self.report = QueryReport(topic=place, state="starting")
         quiet_seconds = 0.0 if uid else environment.settings.quiet_minutes * 60
         self.gearbox = Gearbox(quiet_seconds)
         self.may_rest = not uid  # in cold gear, while there is nothing to do
@@ -100,7 +100,7 @@ class TopicQuery:
     @property
     def _label(self) -> str:
         names = "".join(f" for {each.kind.lower()} {each.namespace}/{each.name} alone" for each in self.wanted[:1])
-        return self.topic + (names if self.uid else "")
+        return self.place + (names if self.uid else "")
 
     def _scope(self, topic_id: str) -> str:
         return scope_of(topic_id, self.uid) if self.uid else topic_id
@@ -139,8 +139,9 @@ class TopicQuery:
             return entry.record.position if entry else 0
 
         def ends() -> dict[int, int]:
-            clients, count = self._environment.clients, running.assignment.partitions
-            return topics.latest_offsets(clients.admin, self.topic, count)
+            return topics.latest_offsets(
+                self._environment.clients(self.wanted).admin, self.topic, running.assignment.partitions
+            )
 
         def backlog() -> int:
             latest = ends()
@@ -273,7 +274,8 @@ class TopicQuery:
         self._is_old = False
         if new.query is not None:
             self.gearbox.started()
-        self.report = QueryReport(self.topic, "running", "", uids, gear=new.gear, since=new.since)
+        versions = tuple(each.version for each in new.subscriptions)
+        self.report = QueryReport(self.place, "running", "", uids, versions, gear=new.gear, since=new.since)
         logger.info(
             "the query of %s is in %s gear for %d subscriptions (%.1f s to start it, %.1f s to take over)",
             self._label, new.gear, len(uids), started - began, time.monotonic() - started,
@@ -284,10 +286,11 @@ class TopicQuery:
         wanted = self.wanted
         may_part = self.uid is None and settings.private_queries > 0
         asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope, self.pinned_apart)
-        beginning = find_beginning(environment.clients, environment.ledger, asked)
+        clients = environment.clients(wanted)
+        beginning = find_beginning(clients, environment.ledger, asked)
         if may_part and free_slots + self.partitions < 2 * beginning.partitions:  # no room for a query beside this
             may_part, asked = False, replace(asked, may_part=False)
-            beginning = find_beginning(environment.clients, environment.ledger, asked)
+            beginning = find_beginning(clients, environment.ledger, asked)
         partitions = len(beginning.offsets)
         if gear is None or (gear == "cold" and (beginning.backlog or beginning.behind)):
             gear = self._first_gear(beginning, free_slots)
@@ -302,14 +305,7 @@ class TopicQuery:
             topic=self.topic,
             topic_id=beginning.topic_id,
             subscriptions_json=msgspec.json.encode(wanted),
-            limits=Limits(
-                settings.delivery_window,
-                settings.unfinished_rows,
-                settings.unfinished_megabytes * 1024 * 1024,
-                may_park=may_part and len(wanted) > 1,
-                reply_hops=settings.reply_hops,
-                may_reach_private=settings.private_addresses == "allow",
-            ),
+            limits=environment.limits(may_park=may_part and len(wanted) > 1),
             partitions=beginning.partitions,
             scope=self._scope(beginning.topic_id),
             apart=beginning.apart | beginning.behind,
@@ -319,16 +315,17 @@ class TopicQuery:
             replaces=self._running is not None and gear == "live",
             predecessor_until=self._predecessor_until,
             scratch_dir=str(Path(settings.data_dir, "scratch").absolute()),
-            secrets_dir=settings.secrets_dir or str(Path(settings.data_dir, "secrets").absolute()),
+            secrets_dir=str(secret_files.folder(settings.data_dir, settings.secrets_dir)),
+            cluster=cluster_of(wanted),
             ends_with_input=gear == "bulk",
         )
-        name = f"{self.topic}-{self.uid or 'all'}-{next(self._count)}"
+        name = f"{self.topic}-{beginning.topic_id}-{self.uid or 'all'}-{next(self._count)}"
         checkpoint = Path(settings.data_dir, "scratch", name).absolute()
         if gear == "cold":
-            environment.doorbell.watch(self.topic, beginning.offsets)
-            plan = QueryPlan(assignment, beginning.offsets, str(checkpoint))
+            environment.doorbells.watch(assignment.cluster, self.topic, beginning.offsets)
+            plan = QueryPlan(assignment, beginning.offsets, str(checkpoint), source=environment.source(wanted))
             return Running(None, gear, assignment, wanted, (), checkpoint, time.time(), plan=plan)
-        plan = QueryPlan(assignment, beginning.offsets, str(checkpoint), gear)
+        plan = QueryPlan(assignment, beginning.offsets, str(checkpoint), gear, environment.source(wanted))
         query = start_query(environment.session, settings, plan)
         self._predecessor_until = None
         served = tuple(beginning.offsets)
@@ -346,7 +343,9 @@ class TopicQuery:
         """Before this dispatcher started."""
         if not self._is_old or not self._quiet_seconds or beginning.backlog:
             return False
-        return topics.is_quiet(self._environment.clients.admin, self.topic, beginning.ends, self._quiet_seconds)
+        return topics.is_quiet(
+            self._environment.clients(self.wanted).admin, self.topic, beginning.ends, self._quiet_seconds
+        )
 
     def _next_number(self) -> int:
         running = self._running
@@ -426,7 +425,7 @@ class TopicQuery:
     def _end(self, running: Running) -> None:
         self._prepared = None
         if running.query is None:
-            self._environment.doorbell.forget(self.topic)
+            self._environment.doorbells.forget(running.assignment.cluster, self.topic)
             return
         try:
             running.query.stop()

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from pyspark import TaskContext
 
-from penstock.contract.model import Delivery, Subscription
+from penstock.contract.model import HOME, Cluster, Delivery, Subscription, place_of
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
@@ -27,6 +27,7 @@ from penstock.delivery.row import Row
 from penstock.delivery.sign import read_keys
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims, ledger
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection, Producer
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.kafka.outbox import KafkaOutbox
@@ -56,7 +57,7 @@ OUTRANKED_SECONDS = 60.0  # far longer than a dispatcher takes to stop a query t
 class Assignment:
     """What a query tells its workers. Travels pickled, so it holds plain values only."""
 
-    connection: KafkaConnection
+    connection: KafkaConnection  # to home
     topic: str
     topic_id: str
     subscriptions_json: bytes
@@ -69,7 +70,8 @@ class Assignment:
     first_query: int  # the first number that this dispatcher drew
     replaces: bool = False  # another query, which serves until all tasks of this one are ready
     predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
-    secrets_dir: str = ""
+    secrets_dir: str = ""  # secrets do not travel: they are read there
+    cluster: Cluster = HOME  # where the topic is
     scratch_dir: str = "."
     ends_with_input: bool = False  # bulk gear: all must be finished before the task ends
 
@@ -93,8 +95,10 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     """The function that Spark calls: delivers every row and yields nothing."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    filter_errors = FilterErrors(assignment.subscriptions())
-    source = SparkRows(batches, assignment.topic, filter_errors, partial(_make_marks, assignment))
+    subscriptions = assignment.subscriptions()
+    filter_errors = FilterErrors(subscriptions)
+    sources = frozenset(place for place, each in enumerate(subscriptions) if each.records is not None)
+    source = SparkRows(batches, assignment.topic, filter_errors, partial(_make_marks, assignment), sources)
     standby = Standby(assignment)
     if assignment.replaces:
         standby.get_ready()
@@ -174,9 +178,11 @@ class Holding:
         self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)
-        self._outbox = KafkaOutbox(assignment.connection)
+        self._clusters = Clusters(assignment.connection, Path(assignment.secrets_dir))
+        elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
+        self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
-        self._counts = DeliveryCounts(lanes, assignment.topic)
+        self._counts = DeliveryCounts(lanes, place_of(assignment.topic, assignment.cluster))
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
@@ -234,6 +240,7 @@ class Holding:
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
         self._outbox.close()
+        self._clusters.close()
         self._records.write_moved(self._deliveries.seen_offset)
         try:
             self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)

@@ -17,15 +17,16 @@ import re
 from collections.abc import Callable
 
 from penstock.contract.model import Route
-from penstock.errors import PenstockError, Rejected
+from penstock.errors import Misconfigured, PenstockError, Rejected
 from penstock.event.http import decode
 from penstock.event.kafka import TRACE_HEADERS, encode_record
 from penstock.event.model import Event
-from penstock.kafka.produce import AcknowledgedProducer, TooLarge
+from penstock.kafka.produce import TooLarge
 from penstock.receiver import answers
 from penstock.receiver.answers import Answer
 from penstock.receiver.health import Health
 from penstock.receiver.inflight import Inflight
+from penstock.receiver.outlets import Outlet, Outlets
 from penstock.receiver.request import Request
 from penstock.receiver.routes import Routes
 
@@ -41,26 +42,27 @@ IDENTITY = b"identity"
 
 
 class Ingress:
-    """What the path needs: where addresses lead, the producer, and how much may be under way."""
+    """What the path needs: where addresses lead, the producers, and how much may be under way."""
 
-    def __init__(self, routes: Routes, producer: AcknowledgedProducer, health: Health, inflight: Inflight) -> None:
+    def __init__(self, routes: Routes, outlets: Outlets, inflight: Inflight) -> None:
         self.routes = routes
         self.draining = False
-        self._producer = producer
-        self._health = health
+        self._outlets = outlets
         self._inflight = inflight
 
     def begin(self, request: Request) -> Answer | None:
         """Step 1, the head is there: the answer if it needs no body, None if this is an event to be read."""
         path = request.path
         by_path = self.routes.by_path
-        route = by_path.get(path) or by_path.get(path.removesuffix(b"/"))
+        route = (
+            by_path.get(path) or by_path.get(path.removesuffix(b"/")) or self.routes.of_host(request.header(b"host"))
+        )
         if route is None:
             if path in HEALTH:
                 return self._state(request)
             if not self.routes.are_current:
                 return answers.NOT_READY
-            return answers.refusal(404, f"no resource has the address {path[:200].decode('latin-1')}")
+            return _unknown(request)
         if request.method != b"POST":
             return _other_method(request)
         request.route = route
@@ -82,13 +84,19 @@ class Ingress:
         if not events:
             reply(answers.ACCEPTED)  # a batch may be empty, says the specification
             return
-        refused = self._refuses(route, len(events))
+        try:
+            outlet = self._outlets.of(route)
+        except Misconfigured as error:  # its log says why; where a topic lies is nothing for a sender
+            logger.debug("%s", error.message)
+            reply(answers.MISCONFIGURED)
+            return
+        refused = self._refuses(route, outlet.health, len(events))
         if refused is not None:
             reply(refused)
             return
-        self._send(route, events, request, reply)
+        self._send(route, outlet, request, events, reply)
 
-    def _send(self, route: Route, events: list[Event], request: Request, reply: Reply) -> None:
+    def _send(self, route: Route, outlet: Outlet, request: Request, events: list[Event], reply: Reply) -> None:
         traces = [(name, value) for raw, name in TRACES if (value := request.header(raw)) and PRINTABLE.match(value)]
         records = [encode_record(event, route.content_mode, traces) for event in events]
         number = len(records)
@@ -96,27 +104,17 @@ class Ingress:
 
         def settled(error: PenstockError | None) -> None:
             self._inflight.events -= number
-            reply(self._settled(route.topic, error))
+            reply(_settled(outlet.health, route.topic, error))
 
-        self._producer.send(route.topic, records, settled)
+        outlet.producer.send(route.topic, records, settled)
 
-    def _settled(self, topic: str, error: PenstockError | None) -> Answer:
-        """Step 5: Kafka has reported on every record. Only here is an event accepted."""
-        if error is None:
-            self._health.acknowledged(topic)
-            return answers.ACCEPTED
-        if isinstance(error, TooLarge):
-            return answers.refusal(413, error.message, error.hint)
-        self._health.failed(topic, error.message)
-        return answers.unavailable(error.message)
-
-    def _refuses(self, route: Route, number: int) -> Answer | None:
+    def _refuses(self, route: Route, health: Health, number: int) -> Answer | None:
         """Whether events are not even handed to Kafka: it is known to be away, or enough are waiting for it."""
         if not self._inflight.could_hold(number):
             return answers.refusal(413, f"a batch of {number} events is too large", "send it in parts")
         if not self._inflight.has_room(number):
             return answers.OVERLOADED
-        reason = self._health.refuses(route.topic)
+        reason = health.refuses(route.topic)
         return None if reason is None else answers.unavailable(reason)
 
     def _state(self, request: Request) -> Answer:
@@ -127,6 +125,22 @@ class Ingress:
         if self.draining:
             return answers.DRAINING
         return answers.OK if self.routes.are_current else answers.NOT_READY
+
+
+def _unknown(request: Request) -> Answer:
+    path, host = (text[:200].decode("latin-1") for text in (request.path, request.header(b"host")))
+    return answers.refusal(404, f"no resource has the address {path}, or the host {host}")
+
+
+def _settled(health: Health, topic: str, error: PenstockError | None) -> Answer:
+    """Step 5: Kafka has reported on every record. Only here is an event accepted."""
+    if error is None:
+        health.acknowledged(topic)
+        return answers.ACCEPTED
+    if isinstance(error, TooLarge):
+        return answers.refusal(413, error.message, error.hint)
+    health.failed(topic, error.message)
+    return answers.unavailable(error.message)
 
 
 def _other_method(request: Request) -> Answer:

@@ -5,7 +5,8 @@
       └──────────────────── it was acknowledged ─────────────┼──────────────────────────────────┤ goes through
                                                              └───────── it was not ─────────────┘
 
-Kept per topic: one that was deleted, or has lost its replicas, is no reason to refuse events for the others.
+Kept per cluster and topic: one that was deleted, or has lost its replicas, is no reason to refuse events for the
+others.
 Everything here runs on the event loop; only the probe itself goes to a thread, since it blocks.
 """
 
@@ -32,13 +33,16 @@ class _Suspension:
 
 
 class Health:
-    """What is known about Kafka's willingness, by topic."""
+    """What is known about the willingness of one Kafka, by topic. ``label``: which, if it is not the one at home."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: Probe, label: str = "") -> None:
         self._probe = probe
+        self._label = label or "Kafka"
+        self._where = f" of {label}" if label else ""
         self._away: str | None = None
         self._suspended: dict[str, _Suspension] = {}
         self._probing: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     def refuses(self, topic: str) -> str | None:
         """The reason not to send an event to this topic now, or None. Uses up the trial if there is one."""
@@ -57,26 +61,27 @@ class Health:
 
     def acknowledged(self, topic: str) -> None:
         if self._suspended and self._suspended.pop(topic, None) is not None:
-            logger.info("topic %s takes events again", topic)
+            logger.info("topic %s%s takes events again", topic, self._where)
 
     def failed(self, topic: str, reason: str) -> None:
         if topic not in self._suspended:
-            logger.warning("topic %s takes no events: %s", topic, reason)
+            logger.warning("topic %s%s takes no events: %s", topic, self._where, reason)
         self._suspended[topic] = _Suspension(reason)
         self._start_probing()
 
     def lost_all_brokers(self, reason: str) -> None:
         if self._away is None:
-            logger.warning("Kafka is away: %s", reason)
+            logger.warning("%s is away: %s", self._label, reason)
         self._away = reason
         self._start_probing()
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._probing is not None:
             self._probing.cancel()
 
     def _start_probing(self) -> None:
-        if self._probing is None or self._probing.done():
+        if not self._is_stopped and (self._probing is None or self._probing.done()):
             self._probing = asyncio.get_running_loop().create_task(self._until_well())
 
     async def _until_well(self) -> None:
@@ -91,7 +96,7 @@ class Health:
         if not led_topics:
             return
         if self._away is not None:
-            logger.info("Kafka is back")
+            logger.info("%s is back", self._label)
             self._away = None
         now = time.monotonic()
         for topic, suspension in list(self._suspended.items()):

@@ -1,9 +1,10 @@
 """Where ingress addresses lead, kept current from the contract topic.
 
-Comes in: contract records, on the table's thread. Goes out: a route for a path, on the event loop's.
+Comes in: contract records, on the table's thread. Goes out: a route for a path, or for a host, on the event loop's.
 """
 
 import logging
+from collections.abc import Mapping, Sequence
 
 from penstock.contract.model import CONTRACT_TOPIC, Route, decode_agreement
 from penstock.kafka.connection import KafkaConnection
@@ -13,10 +14,12 @@ logger = logging.getLogger("penstock.receiver")
 
 
 class Routes:
-    """The routes of all resources, by path."""
+    """The routes of all resources, by path and by host."""
 
     def __init__(self, connection: KafkaConnection) -> None:
-        self.by_path: dict[bytes, Route] = {}  # replaced whole, never changed: readers need no lock
+        # Both are replaced whole, never changed: readers need no lock.
+        self.by_path: dict[bytes, Route] = {}
+        self.by_host: dict[bytes, Route] = {}
         self._by_key: dict[str, tuple[Route, ...]] = {}
         self._table = Table(connection, CONTRACT_TOPIC, self._changed)
 
@@ -27,8 +30,16 @@ class Routes:
         self._table.stop()
 
     @property
+    def all(self) -> list[Route]:
+        return list(self.by_path.values())
+
+    @property
     def are_current(self) -> bool:
         return self._table.is_current
+
+    def of_host(self, header: bytes) -> Route | None:
+        """Where a Host header leads, whatever the path."""
+        return self.by_host.get(host_name(header))
 
     def _changed(self, key: str, value: bytes | None) -> None:
         before = self._by_key.pop(key, ())
@@ -37,5 +48,24 @@ class Routes:
             if routes:
                 self._by_key[key] = routes
         if self._by_key.get(key, ()) != before:
-            self.by_path = {route.path.encode(): route for routes in self._by_key.values() for route in routes}
+            self.by_path, self.by_host = addresses(self._by_key)
             logger.info("%d addresses are known after a change of %s", len(self.by_path), key)
+
+
+def addresses(by_key: Mapping[str, Sequence[Route]]) -> tuple[dict[bytes, Route], dict[bytes, Route]]:
+    """The routes by path and by host. Of two resources with the same address the first one by its key has it, in
+    every receiver and whichever came first; when it goes, the other one gets it."""
+    by_path: dict[bytes, Route] = {}
+    by_host: dict[bytes, Route] = {}
+    for key in sorted(by_key):
+        for route in by_key[key]:
+            if route.path:
+                by_path.setdefault(route.path.encode(), route)
+            for host in route.hosts:
+                by_host.setdefault(host.encode(), route)
+    return by_path, by_host
+
+
+def host_name(header: bytes) -> bytes:
+    """What a Host header names: in lower case, without its port and without the dot that ends a full name."""
+    return header.partition(b":")[0].lower().removesuffix(b".")

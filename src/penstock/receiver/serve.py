@@ -14,13 +14,15 @@ import uvloop
 
 from penstock.child import dies_with_parent, exit_words
 from penstock.errors import Unavailable
+from penstock.kafka import secret_files
+from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.produce import AcknowledgedProducer, ProducerLimits
+from penstock.kafka.produce import ProducerLimits
 from penstock.ports import require_free
 from penstock.receiver.accept import Ingress
 from penstock.receiver.connection import Connection, Site
-from penstock.receiver.health import Health
 from penstock.receiver.inflight import Inflight
+from penstock.receiver.outlets import Outlets
 from penstock.receiver.routes import Routes
 from penstock.receiver.settings import ReceiverSettings
 
@@ -58,22 +60,21 @@ async def _serve(settings: ReceiverSettings) -> None:
         settings.body_limit_bytes,
         settings.delivery_timeout_seconds,
     )
-    health = Health(lambda: producer.led_topics())
-    producer = AcknowledgedProducer(connection, limits, health.lost_all_brokers)
+    clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir))
+    outlets = Outlets(clusters, limits)
     inflight = Inflight(settings.inflight_events, settings.inflight_bytes)
     routes = Routes(connection)
-    site = Site(settings, Ingress(routes, producer, health, inflight), inflight)
+    site = Site(settings, Ingress(routes, outlets, inflight), inflight)
     routes.start()
     server = await loop.create_server(lambda: Connection(site), sock=_listen(settings), backlog=BACKLOG)
     logger.info("taking events on http://%s:%d", settings.host, settings.ingress_port)
-    sweeping = loop.create_task(_sweep(site))
+    sweeping = loop.create_task(_sweep(site, outlets))
     await ending.wait()
     logger.info("ending: %d connections, %d events under way", len(site.connections), inflight.events)
     server.close()
     await _drain(site, settings.drain_seconds)
     sweeping.cancel()
-    health.stop()
-    left = await asyncio.to_thread(producer.flush, settings.delivery_timeout_seconds)
+    left = await outlets.end(settings.delivery_timeout_seconds)
     routes.stop()
     logger.info("ended: %d connections left, %d records unreported", len(site.connections), left)
 
@@ -88,9 +89,15 @@ def _listen(settings: ReceiverSettings) -> socket.socket:
     return listener
 
 
-async def _sweep(site: Site) -> None:
+async def _sweep(site: Site, outlets: Outlets) -> None:
+    """Ends connections that take too long, and follows the routes with producers."""
     loop = asyncio.get_running_loop()
+    routes = site.ingress.routes
+    followed: object = None
     while True:
+        if routes.by_path is not followed:
+            followed = routes.by_path
+            outlets.follow(routes.all)
         await asyncio.sleep(SWEEP_SECONDS)
         now = loop.time()
         for connection in list(site.connections):

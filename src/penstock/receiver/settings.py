@@ -10,6 +10,8 @@ class ReceiverSettings:
     host: str = setting("127.0.0.1", "the address to listen on")
     ingress_port: int = setting(8080, "the port on which events are taken")
     bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
+    data_dir: str = setting(".penstock", "where the secrets are, unless they are elsewhere")
+    secrets_dir: str = setting("", "where Secrets for other clusters are; empty: secrets in the data directory")
     receiver_processes: int = setting(1, "processes that take events on the same port")
     body_limit_bytes: int = setting(1024 * 1024, "the largest body of a request; beyond it 413")
     head_limit_bytes: int = setting(64 * 1024, "the largest head of a request (line and headers); beyond it 431")

@@ -1,0 +1,145 @@
+"""Two Kafka clusters at once, one plain and one with TLS and SCRAM: brokers on each, events across."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from penstock.contract.model import CONTRACT_TOPIC, REPORT_TOPIC, RESOURCES_TOPIC
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.table import Table
+from tests.conftest import System
+from tests.kafka import secure
+from tests.kafka.secure import PASSWORD, SecureKafka
+from tests.sink import Sink
+from tests.system.resources import apply, broker, remove, trigger
+from tests.system.test_delivery import ids, send
+from tests.system.test_kinds import kafka_sink, ready, ref, source
+from tests.waiting import until
+
+MakeSink = Callable[[], Sink]
+MECHANISM = "SCRAM-SHA-512"
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    with secure.running(tmp_path_factory.mktemp("secure")) as found:
+        yield found
+
+
+def secret(name: str, data: dict[str, str]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    named = {key.replace("_", "."): value for key, value in data.items()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": named}
+
+
+def on_secure(kafka: SecureKafka, name: str, password: str = PASSWORD) -> list[dict[str, Any]]:
+    """A broker there, with all that it needs."""
+    there = broker(name)
+    there["spec"] = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": f"{name}-config"}}
+    return [
+        secret(f"{name}-login", kafka.password("SASLTLS", MECHANISM, password)),
+        config_map(
+            f"{name}-config", bootstrap_servers=kafka.address("SASLTLS"),
+            auth_secret_ref_name=f"{name}-login", default_topic_partitions="2",
+        ),
+        there,
+    ]  # fmt: skip
+
+
+def put(system: System, *resources: dict[str, Any]) -> None:
+    told = system.run("apply", "-f", "-", stdin="\n---\n".join(json.dumps(each) for each in resources))
+    assert told.returncode == 0, told.stderr
+
+
+def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
+    penstock_up: System, sink: MakeSink, kafka: SecureKafka
+) -> None:
+    """Kept promise: broker, trigger, sink and source on another cluster work as at home, and no secret gets out."""
+    subscriber = sink()
+    keys = {name: {"secretKeyRef": {"name": "far-login", "key": key}} for name, key in
+            (("user", "user"), ("password", "password"), ("type", "sasl.mechanism"))}  # fmt: skip
+    net = {
+        "sasl": {"enable": True, **keys},
+        "tls": {"enable": True, "caCert": {"secretKeyRef": {"name": "far-login", "key": "ca.crt"}}},
+    }
+    far, near = on_secure(kafka, "far"), broker("near")
+    bridge = trigger("bridge", "near", "http://unused/")
+    bridge["spec"]["subscriber"] = ref("Broker", "far")
+    servers = [kafka.address("SASLTLS")]
+    auth = {"secret": {"ref": {"name": "far-login"}}}
+    put(penstock_up, *far[:2])
+    resources = [
+        near, bridge, far[2],
+        trigger("arrives", "far", subscriber.url + "/arrives"),
+        kafka_sink("far-topic", "far-records", numPartitions=1, bootstrapServers=servers, auth=auth),
+        source("from-far", "far-records", subscriber.url + "/back", bootstrapServers=servers, net=net),
+    ]  # fmt: skip
+    apply(penstock_up, *resources)
+    for n in range(10):
+        send(penstock_up, "near", f"n-{n}")
+        send(penstock_up, "far-topic", f"f-{n}")
+    subscriber.wait_for(10, "/arrives", 60)
+    subscriber.wait_for(10, "/back", 60)
+    assert set(ids(subscriber.at("/arrives"))) == {f"n-{n}" for n in range(10)}
+    assert set(ids(subscriber.at("/back"))) == {f"f-{n}" for n in range(10)}
+    there = kafka.plain.admin()
+    groups = [each.group_id for each in there.list_consumer_groups().result().valid]
+    assert "knative-trigger-default-arrives" in groups
+    assert_nothing_leaks(penstock_up)
+    remove(penstock_up, *resources, *far[:2])
+    until(lambda: "knative-broker-default-far" not in there.list_topics(timeout=5).topics, "its topic is gone", 20)
+
+
+def assert_nothing_leaks(system: System) -> None:
+    """The password is in the secrets' folder and nowhere else."""
+    for topic in (RESOURCES_TOPIC, CONTRACT_TOPIC, REPORT_TOPIC):
+        table = Table(KafkaConnection(system.bootstrap_servers), topic).start()
+        table.wait_until_current(15)
+        table.stop()
+        assert not any(PASSWORD.encode() in value for value in table.values.values()), topic
+    for folder in ("logs", "run", "scratch"):
+        for path in (system.data_dir / folder).rglob("*"):
+            assert not path.is_file() or PASSWORD.encode() not in path.read_bytes(), path
+    assert PASSWORD not in subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout
+    for arguments in (("get", "secrets", "-o", "yaml"), ("describe", "secret", "far-login"), ("get", "all", "-A")):
+        shown = system.run(*arguments)
+        assert shown.returncode == 0
+        assert PASSWORD not in shown.stdout + shown.stderr
+    for path in (system.data_dir / "secrets").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_secret_that_stops_working_is_told_and_heals(
+    penstock_up: System, sink: MakeSink, kafka: SecureKafka
+) -> None:
+    """Kept promise: a wrong password turns Ready False with Kafka's reason, the right one makes it True by itself."""
+    subscriber = sink()
+    resources = on_secure(kafka, "moody", "wrong")
+    put(penstock_up, *resources)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it is told", 20)
+    told = ready(penstock_up, "broker", "moody")["message"]
+    assert kafka.address("SASLTLS") in told
+    assert "default/moody-login" in told
+    put(penstock_up, on_secure(kafka, "moody")[0])
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals", 20)
+    reader = trigger("hears-moody", "moody", subscriber.url + "/moody")
+    apply(penstock_up, reader)
+    send(penstock_up, "moody", "before")
+    subscriber.wait_for(1, "/moody", 60)
+    put(penstock_up, on_secure(kafka, "moody", "wrong again")[0])
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it stopped working", 10)
+    put(penstock_up, on_secure(kafka, "moody")[0])
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals again", 20)
+
+    def arrives() -> bool:
+        send(penstock_up, "moody", "after")
+        return "after" in ids(subscriber.at("/moody"))
+
+    until(arrives, "events arrive again", 60)
+    remove(penstock_up, *resources, reader)

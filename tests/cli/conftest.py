@@ -64,10 +64,11 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def controller(kafka: KafkaConnection) -> Iterator[Bench]:
+def controller(kafka: KafkaConnection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """One controller process for all tests of a module; whatever is stored at the end is removed."""
     ingress, port = Sink().start(), free_port()
-    ingress.answer("/default/orders", with_=ingress_answer)
+    for name in ("orders", "jobs", "archive"):
+        ingress.answer(f"/default/{name}", with_=ingress_answer)
     ports = ["--admin-port", str(port), "--ingress-port", str(ingress.port)]
     process = subprocess.Popen(
         [
@@ -79,13 +80,14 @@ def controller(kafka: KafkaConnection) -> Iterator[Bench]:
             "2",
             *ports,
         ],
+        env={**os.environ, "PENSTOCK_SECRETS_DIR": str(tmp_path_factory.mktemp("secrets"))},
         stderr=subprocess.DEVNULL,
     )
     bench = Bench(f"http://127.0.0.1:{port}", ingress, process)
     try:
         until(lambda: _is_ready(bench), "the controller is ready", 30)
         yield bench
-        bench.run("delete", "trigger,broker,configmap", "--all")
+        bench.run("delete", "all", "--all")
     finally:
         process.terminate()
         process.wait(20)
@@ -106,4 +108,4 @@ def _is_ready(bench: Bench) -> bool:
 def penstock(controller: Bench) -> Iterator[Callable[..., str]]:
     """Runs a command that must succeed; nothing is stored before and after."""
     yield controller.ok
-    controller.ok("delete", "trigger,broker,configmap", "--all")
+    controller.ok("delete", "all", "--all")

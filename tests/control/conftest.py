@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -48,6 +49,7 @@ class Running:
 
     kafka: KafkaConnection
     ingress: Sink
+    secrets_dir: Path
     ledger_at: Callable[[KafkaConnection], Ledger] = StartPositions
     changes: list[tuple[str, Resource]] = field(default_factory=list)
 
@@ -57,6 +59,7 @@ class Running:
             ingress_port=self.ingress.port,
             resync_seconds=0.5,
             default_partitions=2,
+            secrets_dir=str(self.secrets_dir),
         )
         self.controller = Controller(settings, lambda *change: self.changes.append(change), self.ledger_at)
         self.controller.start()
@@ -94,7 +97,7 @@ class Running:
         return decode_agreement(raw) if raw else None
 
     def clear(self) -> None:
-        """Removes all that is stored, triggers first."""
+        """Removes all that is stored, triggers before brokers."""
         for resource in reversed(self.controller.store.list()):
             self.delete(resource["kind"], resource["metadata"]["name"])
 
@@ -104,19 +107,19 @@ class Running:
 
 def _ingress() -> Sink:
     receiver = Sink().start()
-    for path in ("/default/orders", "/default/bills"):
+    for path in ("/default/orders", "/default/bills", "/default/jobs", "/default/archive"):
         receiver.answer(path, with_=echo)
     return receiver
 
 
 @pytest.fixture
-def run(kafka: KafkaConnection) -> Iterator[Callable[..., Running]]:
+def run(kafka: KafkaConnection, tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Starts controllers, one after the other; at the end what they keep is removed, since the Kafka is shared."""
     started: list[Running] = []
     ingress = _ingress()
 
     def start(**with_: Any) -> Running:
-        started.append(Running(kafka, ingress, **with_))
+        started.append(Running(kafka, ingress, tmp_path, **with_))
         return started[-1]
 
     yield start
@@ -126,8 +129,8 @@ def run(kafka: KafkaConnection) -> Iterator[Callable[..., Running]]:
 
 
 @pytest.fixture(scope="module")
-def one_for_all(kafka: KafkaConnection) -> Iterator[Running]:
-    running = Running(kafka, _ingress())
+def one_for_all(kafka: KafkaConnection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = Running(kafka, _ingress(), tmp_path_factory.mktemp("secrets"))
     yield running
     running.stop()
     running.ingress.stop()

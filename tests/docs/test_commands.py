@@ -42,7 +42,8 @@ def listener() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/using.md", "docs/filters.md", "docs/delivery.md", "docs/operating.md"]
+    "page",
+    ["README.md", "docs/using.md", "docs/kinds.md", "docs/filters.md", "docs/delivery.md", "docs/operating.md"],
 )
 def test_the_commands_of_a_page_work(penstock_up: System, listener: Path, page: str) -> None:
     """Kept promise: what the documentation tells people to type does what it says."""

@@ -9,20 +9,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.control.kinds import Resource, annotations_of
 from penstock.control.names import SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION
+from penstock.errors import Rejected
 from penstock.kafka import secret_files
 from penstock.kafka.secret_files import Data
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds the whole object
 OLD_SERVERS = "brokers"  # a key of the former distributed channel's Secret, and no secret
+_NOTES = (SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION)
 
 
 class Secrets:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def stripped(self, applied: Mapping[str, Any]) -> tuple[dict[str, Any], Data]:
-        """The object without what is in it, and what is in it. Nothing is written yet."""
+    def stripped(self, applied: Mapping[str, Any], old: Resource | None = None) -> tuple[dict[str, Any], Data | None]:
+        """The object without what is in it, and what is in it; None: what is kept stays. Nothing is written yet."""
+        if _is_as_shown(applied):
+            return self._as_kept(applied, old), None
         data = data_of(applied)
         kept = {field: value for field, value in applied.items() if field not in ("data", "stringData")}
         metadata = dict(applied["metadata"])
@@ -32,6 +37,16 @@ class Secrets:
         if data.get(OLD_SERVERS):
             notes[SECRET_SERVERS] = data[OLD_SERVERS].decode(errors="replace")
         return {**kept, "metadata": metadata | {"annotations": notes}}, data
+
+    def _as_kept(self, applied: Mapping[str, Any], old: Resource | None) -> dict[str, Any]:
+        """Somebody applies what ``get`` has shown, where the values are missing: that must not empty the Secret."""
+        if old is None:
+            raise Rejected(
+                "the Secret holds no values, as is so with what `get` shows", hint="apply it with its values"
+            )
+        notes = {name: text for name, text in annotations_of(old).items() if name in _NOTES}
+        metadata = dict(applied["metadata"])
+        return {**applied, "metadata": metadata | {"annotations": {**(metadata.get("annotations") or {}), **notes}}}
 
     def write(self, namespace: str, name: str, data: Mapping[str, bytes]) -> None:
         secret_files.write(self.folder, f"{namespace}/{name}", data)
@@ -50,6 +65,12 @@ class Secrets:
 
     def remove(self, namespace: str, name: str) -> None:
         secret_files.remove(self.folder, f"{namespace}/{name}")
+
+
+def _is_as_shown(applied: Mapping[str, Any]) -> bool:
+    """Whether it has come out of the store: with our notes, and without what they are about."""
+    notes = applied["metadata"].get("annotations") or {}
+    return SECRET_VERSION in notes and applied.get("data") is None and applied.get("stringData") is None
 
 
 def data_of(applied: Mapping[str, Any]) -> Data:

@@ -112,7 +112,7 @@ class KafkaStore:
             stamp = Stamp(self._clock(), self._version + 1, lambda: str(uuid.uuid4()))
             secret: Data | None = None
             if applied["kind"] == SECRET.name:
-                applied, secret = self._secrets.stripped(applied)
+                applied, secret = self._secrets.stripped(applied, old)
             resource, verdict = admitted(applied, old, stamp)
             if dry_run:
                 return resource, verdict

@@ -31,7 +31,6 @@ def test_broker_without_a_configuration(stage: Stage) -> None:
     assert ask("POST", stage.address("Broker", "defaults"), b"", binary("x")).status == 202
 
 
-@pytest.mark.xfail(reason="recommended, not demanded; Penstock has one class and leaves the annotation away")
 def test_class_is_defaulted(stage: Stage) -> None:
     """A broker that names no class is given one when it is created."""
     _, broker = stage.broker_parts("classless")
@@ -54,7 +53,6 @@ def test_dead_letter_sink_by_reference_is_resolved(stage: Stage, url: str) -> No
     assert stage.get("Broker", "with-ref")["status"]["deadLetterSinkUri"] == url
 
 
-@pytest.mark.xfail(reason="a broker is ready without looking at its dead letter sink; only its triggers tell")
 def test_not_ready_without_its_dead_letter_sink(stage: Stage) -> None:
     """A broker whose dead letter sink cannot be resolved is not ready, and says why."""
     _, broker = stage.broker_parts("lost-sink")

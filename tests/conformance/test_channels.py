@@ -105,7 +105,6 @@ def test_channels_do_not_mix(stage: Stage, url: str) -> None:
     assert ids(stage.subscriber.at("/of-apart")) == ["here"]
 
 
-@pytest.mark.xfail(reason="both get the path of their name, and the events of one go to the topic of the other")
 def test_channel_with_the_name_of_a_broker(stage: Stage) -> None:
     """A channel and a broker of the same name are two: each has its own address, or the second is refused."""
     address = stage.broker("namesake")

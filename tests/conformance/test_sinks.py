@@ -36,7 +36,6 @@ def test_event_becomes_a_record(stage: Stage, topics: Topics, url: str) -> None:
     assert {name: record.headers.get(name) for name in wanted} == {n: v.encode() for n, v in wanted.items()}
 
 
-@pytest.mark.xfail(reason="Penstock takes structured for the default, as early versions of the KafkaSink did")
 def test_binary_mode_is_the_default(stage: Stage, topics: Topics) -> None:
     """A sink that names no content mode writes records in binary mode."""
     make_sink(stage, "default", topics.create(stage.name("sink-default")))

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from penstock.control.conditions import timestamp
-from penstock.control.kinds import CONFIG_MAP, SECRET, TRIGGER, Resource
-from penstock.control.names import BROKER_LABEL
+from penstock.control.kinds import BROKER, CONFIG_MAP, SECRET, TRIGGER, Resource
+from penstock.control.names import BROKER_CLASS, BROKER_CLASSES, BROKER_LABEL
 
 Verdict = Literal["created", "configured", "unchanged"]
 
@@ -51,6 +51,9 @@ def _metadata(applied: dict[str, Any]) -> dict[str, Any]:
         labels[BROKER_LABEL] = applied["spec"]["broker"]
     if labels:
         metadata["labels"] = labels
-    if given.get("annotations"):
-        metadata["annotations"] = dict(given["annotations"])
+    annotations = dict(given.get("annotations") or {})
+    if applied["kind"] == BROKER.name:
+        annotations.setdefault(BROKER_CLASS, BROKER_CLASSES[0])
+    if annotations:
+        metadata["annotations"] = annotations
     return metadata

@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.contract.model import HOME, Agreement, Cluster, Route
 from penstock.control import names
-from penstock.control.addresses import Lookup, resolve
+from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, true, unknown
 from penstock.control.kinds import (
     Resource,
@@ -102,9 +102,19 @@ def agreement(resource: Resource, config: Configured) -> Agreement:
     return Agreement(uid=uid_of(resource), generation=generation_of(resource), routes=(route,))
 
 
-def dead_letter_uri(resource: Resource, lookup: Lookup) -> str | None:
+def dead_letter_sink(resource: Resource, lookup: Lookup) -> Resolved | None:
+    """Where it is; None when none is asked for."""
     sink = (spec_of(resource).get("delivery") or {}).get("deadLetterSink")
-    return resolve(sink, namespace_of(resource), lookup).url if sink else None
+    return resolve(sink, namespace_of(resource), lookup) if sink else None
+
+
+def dead_letter_resolved(sink: Resolved | None) -> tuple[Condition, ...]:
+    """A condition of those who ask for one: without it, what fails would be lost."""
+    if sink is None:
+        return ()
+    if sink.url:
+        return (true("DeadLetterSinkResolved"),)
+    return (false("DeadLetterSinkResolved", sink.reason, sink.message),)
 
 
 def topic_fits(config: Configured, topic: TopicState | None) -> Condition:

@@ -67,15 +67,17 @@ def _find(world: World, resource: Resource) -> Findings:
         world.contract.remove(key_of(resource))
         return _without_topic(config, fits)
     world.contract.set(key_of(resource), ingress.agreement(resource, config))
+    sink = ingress.dead_letter_sink(resource, world.store.get)
     return Findings(
         conditions=(
             config.parsed, fits, true("ConfigMapUpdated"), true("Addressable"), *_data_plane(world, resource),
+            *ingress.dead_letter_resolved(sink),
         ),
         config=config,
         topic=topic,
         is_owned=is_new,
         address=world.settings.ingress_url + ingress.path_of(resource),
-        dead_letter_uri=ingress.dead_letter_uri(resource, world.store.get),
+        dead_letter_uri=sink.url if sink else None,
         extra=EXTRA_STATUS[kind](resource, around) if kind in EXTRA_STATUS else {},
     )  # fmt: skip
 

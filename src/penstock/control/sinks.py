@@ -29,5 +29,5 @@ def configure(sink: Resource, around: Surroundings) -> Configured:
         may_create=spec.get("numPartitions") is not None,
         cluster=cluster_of(servers, secret_of(sink), around.lookup, settings),
         settings=producer_of(sink, {}),
-        content_mode=spec.get("contentMode") or "structured",
+        content_mode=spec.get("contentMode") or "binary",
     )

@@ -68,7 +68,7 @@ def test_time_of_a_condition_moves_with_its_status_only(stage: Stage) -> None:
     times = {
         each["type"]: each["lastTransitionTime"] for each in stage.get("Trigger", "ready")["status"]["conditions"]
     }
-    stage.change("Trigger", "ready", lambda it: it["spec"].update(delivery={"retry": 8}))
+    stage.change("Trigger", "ready", lambda it: it["metadata"].update(annotations={"example.com/note": "changed"}))
     after = stage.until_ready("Trigger", "ready")["status"]["conditions"]
     assert {each["type"]: each["lastTransitionTime"] for each in after} == times
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.contract.model import HOME, Cluster, RecordsAsEvents, Route
 from penstock.control import channels, egress, ingress, sinks, sources, subscriptions
 from penstock.control.conditions import true
-from penstock.control.egress import Plan
+from penstock.control.egress import Plan, Told
 from penstock.control.ingress import Configured, Findings, Surroundings, Topic
 from penstock.control.kinds import Resource, key_of
 from penstock.control.secrets import Secrets
@@ -160,7 +160,7 @@ def test_a_reference_that_leads_nowhere_holds_the_subscription_back(field: str) 
     plan = subscribed(stored(subscription(**spec)), ready_channel())
     assert not plan.subscriptions
     assert condition_of(plan, "ReferencesResolved") == ("False", "NotFound")
-    assert egress.served(plan, [], NOON).status == "Unknown"
+    assert egress.served(plan, Told(), NOON).status == "Unknown"
 
 
 def test_a_subscription_waits_for_its_channel() -> None:
@@ -205,7 +205,7 @@ def test_a_source_is_a_subscription_for_each_topic_that_is_there() -> None:
     assert (found.topic, found.group, found.order) == ("old-orders", "knative-kafka-source-uid", "ordered")
     assert found.records == RecordsAsEvents("/apis/v1/namespaces/default/kafkasources/legacy#old-orders", "int")
     assert (found.extensions, found.reply_topic, found.reply_url) == ({"team": "a"}, "", "")
-    served = egress.served(plan, [], NOON)
+    served = egress.served(plan, Told(), NOON)
     assert (served.status, served.reason, plan.missing) == ("False", "TopicMissing", ("missing",))
     assert plan.shown["sinkUri"] == "http://sink.example/"
 
@@ -287,7 +287,7 @@ def test_a_key_that_is_missing_is_named(tmp_path: Path) -> None:
 
 def test_a_sink_takes_the_topic_that_is_there() -> None:
     config = sinks.configure(stored(sink()), among())
-    assert (config.topic.name, config.may_create, config.content_mode) == ("archived", False, "structured")
+    assert (config.topic.name, config.may_create, config.content_mode) == ("archived", False, "binary")
     assert ingress.topic_fits(config, None).reason == "ExternalTopicMissing"
 
 

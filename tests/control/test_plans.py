@@ -9,7 +9,7 @@ import pytest
 from penstock.contract.model import Delivery, Gone, QueryReport, Route
 from penstock.control import brokers, egress, ingress, starts, triggers
 from penstock.control.conditions import true
-from penstock.control.egress import Plan
+from penstock.control.egress import Plan, Told
 from penstock.control.ingress import Configured, Findings, Surroundings
 from penstock.control.kinds import Resource, key_of
 from penstock.control.secrets import Secrets
@@ -194,9 +194,9 @@ def test_dead_letters_never_come_back_to_their_own_broker() -> None:
 def test_the_dispatchers_refusal_is_the_triggers_reason() -> None:
     plan = planned(stored(trigger()), ready_broker())
     now = datetime.now(UTC)
-    assert egress.served(plan, [], now).status == "True"
+    assert egress.served(plan, Told(), now).status == "True"
     report = QueryReport(topic="t", state="refused", reason="not enough slots")
-    refused = egress.served(plan, [report], now)
+    refused = egress.served(plan, Told((report,)), now)
     assert (refused.status, refused.message) == ("False", "not enough slots")
 
 
@@ -205,12 +205,14 @@ def test_a_change_is_ready_when_it_is_in_force() -> None:
     before = planned(stored(trigger()), ready_broker())
     [served] = before.subscriptions
     report = QueryReport(TOPIC.name, "running", subscriptions=(served.uid,), versions=(served.version,))
-    assert egress.served(before, [report], NOON).status == "True"
+    assert egress.served(before, Told((report,)), NOON).status == "True"
     changed = planned(stored(trigger(filter={"attributes": {"type": "b"}})), ready_broker())
-    taking = egress.served(changed, [report], NOON)
+    taking = egress.served(changed, Told((report,)), NOON)
     assert (taking.status, taking.reason) == ("Unknown", "TakingOver")
     other = QueryReport(TOPIC.name, "running", subscriptions=("somebody",), versions=("v",))
-    assert egress.served(changed, [other], NOON).status == "True"  # not begun: it will begin as it is now
+    assert egress.served(changed, Told((other,)), NOON).status == "True"  # not begun: it will begin as it is now
+    assert egress.served(changed, Told((other,), is_changed=True), NOON).status == "Unknown"  # or as it was
+    assert egress.served(changed, Told((report,), is_alive=False), NOON).status == "True"  # the next one begins anew
 
 
 def noted(resource: Resource, start: Start) -> Resource:
@@ -260,7 +262,7 @@ def test_a_subscriber_that_is_gone_gets_nothing_until_somebody_says_so() -> None
     assert gone.is_about(found.subscriptions[0])
     disabled = egress.disabled(found)
     assert disabled.subscriptions[0].is_paused(NOON.timestamp())
-    condition = egress.served(disabled, [], NOON)
+    condition = egress.served(disabled, Told(), NOON)
     assert (condition.status, condition.reason) == ("False", "SubscriberGone")
     assert not Gone(TOPIC.name, "http://elsewhere/").is_about(found.subscriptions[0])
     back = annotated(resource, **{"penstock.dev/resumed": "2026-11-15T12:00:00Z"})

@@ -170,7 +170,16 @@ def agreement(resource: Resource, subscriptions: tuple[Subscription, ...]) -> Ag
     return Agreement(uid=uid_of(resource), generation=generation_of(resource), subscriptions=subscriptions)
 
 
-def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
+@dataclass(frozen=True)
+class Told:
+    """What the dispatcher says of the topics of a resource."""
+
+    reports: tuple[QueryReport, ...] = ()
+    is_alive: bool = True  # else the next one begins with what is agreed now
+    is_changed: bool = False  # the resource, since it was made
+
+
+def served(plan: Plan, told: Told, now: datetime) -> Condition:
     """True once starts and contract are durable, and no earlier version of it is served."""
     if plan.refused:
         return false(plan.served, "EndlessLoop", plan.refused)
@@ -187,20 +196,26 @@ def served(plan: Plan, reports: list[QueryReport], now: datetime) -> Condition:
         until = first.paused_until
         end = f"until {timestamp(datetime.fromtimestamp(until, UTC))}" if until else "until it is resumed"
         return true(plan.served, "Paused", f"{first.paused}; nothing is delivered {end}")
-    for report in reports:
+    for report in told.reports:
         if report.state in ("refused", "failed"):
             reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
-    if any(_is_old(each, report) for each in plan.subscriptions for report in reports):
+    if told.is_alive and any(_is_old(each, told) for each in plan.subscriptions):
         return unknown(plan.served, "TakingOver", "the last change is not in force yet")
     return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
 
 
-def _is_old(subscription: Subscription, report: QueryReport) -> bool:
-    """Whether it is served as it was before its last change. One that is not served yet misses nothing."""
-    served_as = dict(zip(report.subscriptions, report.versions, strict=False))
-    is_meant = report.topic == subscription.place
-    return is_meant and served_as.get(subscription.uid, subscription.version) != subscription.version
+def _is_old(subscription: Subscription, told: Told) -> bool:
+    """Whether it may be served as it was before its last change.
+
+    One that was never changed misses nothing while it is not served. One that was changed may be on its way into a
+    query as it was before, so it has to be seen as it is now.
+    """
+    for report in told.reports:
+        if report.topic == subscription.place and subscription.uid in report.subscriptions:
+            served_as = dict(zip(report.subscriptions, report.versions, strict=False))
+            return served_as.get(subscription.uid) != subscription.version
+    return told.is_changed
 
 
 def status(resource: Resource, plan: Plan, decided: Starts, subscribed: Condition, now: datetime) -> dict[str, Any]:

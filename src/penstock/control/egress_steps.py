@@ -10,10 +10,10 @@ from dataclasses import replace
 from penstock.contract.model import HOME, Cluster
 from penstock.control import egress, sources, starts, subscriptions, triggers
 from penstock.control.conditions import unknown
-from penstock.control.egress import MakePlan, Plan
+from penstock.control.egress import MakePlan, Plan, Told
 from penstock.control.ingress import Topic
 from penstock.control.ingress_steps import waited_long_enough
-from penstock.control.kinds import SOURCE, SUBSCRIPTION, TRIGGER, Resource, key_of, spec_of, uid_of
+from penstock.control.kinds import SOURCE, SUBSCRIPTION, TRIGGER, Resource, generation_of, key_of, spec_of, uid_of
 from penstock.control.starts import Start, Starts
 from penstock.control.world import World
 from penstock.errors import PenstockError
@@ -55,9 +55,9 @@ def reconcile(world: World, resource: Resource) -> bool:
         world.contract.set(key_of(resource), egress.agreement(resource, plan.subscriptions))
     elif not plan.is_blind:
         world.contract.remove(key_of(resource))
-    reports = [found for each in plan.subscriptions if (found := world.reports.in_force(each.place)) is not None]
-    now = world.clock()
-    subscribed = egress.served(plan, reports, now)
+    now, reports = world.clock(), (world.reports.query(each.place) for each in plan.subscriptions)
+    told = Told(tuple(filter(None, reports)), world.reports.may_live(), is_changed=generation_of(resource) > 1)
+    subscribed = egress.served(plan, told, now)
     world.store.write_status(resource, egress.status(resource, plan, decided, subscribed, now))
     ends_by_itself = any(each.paused_until > now.timestamp() for each in plan.subscriptions)
     return not ends_by_itself and all(each.status == "True" for each in (*plan.conditions, subscribed))

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from penstock.contract.model import (
     GONE,
     HEARTBEAT,
@@ -56,11 +54,6 @@ class Reports:
     def query(self, place: str) -> QueryReport | None:
         return self._queries.get(place)
 
-    def in_force(self, place: str) -> QueryReport | None:
-        """The same without versions when the dispatcher is dead: the next one begins with what is agreed now."""
-        report = self.query(place)
-        return report if report is None or self._may_live() else msgspec.structs.replace(report, versions=())
-
     def queries(self) -> list[QueryReport]:
         return [report for _, report in sorted(self._queries.items())]
 
@@ -75,9 +68,9 @@ class Reports:
 
     def serves(self, uid: str) -> bool:
         """Whether a living dispatcher still delivers to this subscription."""
-        return self._may_live() and any(uid in report.subscriptions for report in list(self._queries.values()))
+        return self.may_live() and any(uid in report.subscriptions for report in list(self._queries.values()))
 
-    def _may_live(self) -> bool:
+    def may_live(self) -> bool:
         """Not surely dead: what has just been read may be old, so a while is given for the next sign of life."""
         since = self._started_at if self._heard is None else self._heard
         return bool(self._heartbeat) and time.monotonic() - since <= self._stale_seconds

@@ -22,6 +22,7 @@ def not_ready(stage: Stage) -> None:
     stage.create(broker)
     stage.trigger("lacking", "lacking")
     stage.until_not_ready("Broker", "lacking", about="lacking-config")
+    stage.until_not_ready("Trigger", "lacking", about="")
 
 
 WANTED = {

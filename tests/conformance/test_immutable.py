@@ -54,6 +54,11 @@ CHANGES: dict[str, tuple[str, Alter]] = {
 }
 
 
+def named(kind: str) -> str:
+    """A system may give addresses by name, whatever the kind."""
+    return f"immutable-{kind.lower()}"
+
+
 @pytest.fixture(scope="module")
 def made(stage: Stage) -> Callable[[str], None]:
     """Makes one resource of a kind, once, without waiting until it is ready."""
@@ -66,10 +71,12 @@ def made(stage: Stage) -> Callable[[str], None]:
             pytest.skip(f"this system does not serve {kind}")
         seen.add(kind)
         specs: dict[str, dict[str, Any]] = {
-            "Broker": stage.broker_parts("immutable")[1]["spec"],
-            "Trigger": {"broker": stage.name("immutable"), "subscriber": stage.to("/")},
+            "Broker": stage.broker_parts(named("Broker"))[1]["spec"],
+            "Trigger": {"broker": stage.name(named("Broker")), "subscriber": stage.to("/")},
             "KafkaChannel": {"numPartitions": 1, "replicationFactor": 1, "retentionDuration": "PT168H"},
-            "Subscription": {"channel": stage.reference("KafkaChannel", "immutable"), "subscriber": stage.to("/")},
+            "Subscription": {
+                "channel": stage.reference("KafkaChannel", named("KafkaChannel")), "subscriber": stage.to("/"),
+            },
             "KafkaSource": {
                 "bootstrapServers": servers, "topics": ["t"], "consumerGroup": "group", "sink": stage.to("/"),
             },
@@ -78,7 +85,7 @@ def made(stage: Stage) -> Callable[[str], None]:
             },
         }  # fmt: skip
         annotations = {BROKER_CLASS: "Kafka"} if kind == "Broker" else {}
-        stage.make(kind, "immutable", specs[kind], annotations=annotations)
+        stage.make(kind, named(kind), specs[kind], annotations=annotations)
 
     return make
 
@@ -88,11 +95,11 @@ def test_change_is_refused(stage: Stage, made: Callable[[str], None], name: str)
     """A change of what is immutable is refused with the reason, and the stored object stays as it is."""
     kind, alter = CHANGES[name]
     made(kind)
-    before = stage.get(kind, "immutable")
-    answer = stage.api.change(kind, stage.name("immutable"), alter)
+    before = stage.get(kind, named(kind))
+    answer = stage.api.change(kind, stage.name(named(kind)), alter)
     assert 400 <= answer.status < 500
     assert answer.body
-    after = stage.get(kind, "immutable")
+    after = stage.get(kind, named(kind))
     assert (after["spec"], after["metadata"].get("annotations")) == (
         before["spec"], before["metadata"].get("annotations")
     )  # fmt: skip
@@ -102,6 +109,6 @@ def test_other_changes_are_permitted(stage: Stage, made: Callable[[str], None]) 
     """Everything else of a trigger may be changed in place."""
     made("Trigger")
     wanted = {"subscriber": stage.to("/else"), "filter": {"attributes": {"type": "a"}}, "delivery": {"retry": 1}}
-    stage.change("Trigger", "immutable", lambda it: it["spec"].update(wanted))
-    spec = stage.get("Trigger", "immutable")["spec"]
+    stage.change("Trigger", named("Trigger"), lambda it: it["spec"].update(wanted))
+    spec = stage.get("Trigger", named("Trigger"))["spec"]
     assert {name: spec[name] for name in wanted} == wanted

@@ -108,8 +108,12 @@ def test_changed_subscriber(stage: Stage, url: str) -> None:
     assert stage.until_ready("Trigger", "subscriber-changes")["status"]["subscriberUri"] == moved["uri"]
     send(url, "meanwhile", "subscriber-changes")
     wait_for_marks(stage, url, "/moved", "subscriber-changes")
-    came = ids(stage.subscriber.at("/subscriber-changes")) + ids(stage.subscriber.at("/moved"))
-    assert came.count("meanwhile") == 1
+
+    def came() -> list[str]:
+        return ids(stage.subscriber.at("/subscriber-changes")) + ids(stage.subscriber.at("/moved"))
+
+    until(lambda: "meanwhile" in came(), "what was sent meanwhile", 30)
+    assert came().count("meanwhile") == 1
 
 
 def test_ready_after_a_change_means_the_new_filter(stage: Stage, url: str) -> None:

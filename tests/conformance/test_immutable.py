@@ -54,6 +54,11 @@ CHANGES: dict[str, tuple[str, Alter]] = {
 }
 
 
+def named(kind: str) -> str:
+    """A system may give addresses by name, whatever the kind."""
+    return f"immutable-{kind.lower()}"
+
+
 @pytest.fixture(scope="module")
 def made(stage: Stage) -> Callable[[str], None]:
     """Makes one resource of a kind, once, without waiting until it is ready."""
@@ -66,11 +71,11 @@ def made(stage: Stage) -> Callable[[str], None]:
             pytest.skip(f"this system does not serve {kind}")
         seen.add(kind)
         specs: dict[str, dict[str, Any]] = {
-            "Broker": stage.broker_parts("immutable")[1]["spec"],
-            "Trigger": {"broker": stage.name(fixed("Broker")), "subscriber": stage.to("/")},
+            "Broker": stage.broker_parts(named("Broker"))[1]["spec"],
+            "Trigger": {"broker": stage.name(named("Broker")), "subscriber": stage.to("/")},
             "KafkaChannel": {"numPartitions": 1, "replicationFactor": 1, "retentionDuration": "PT168H"},
             "Subscription": {
-                "channel": stage.reference("KafkaChannel", fixed("KafkaChannel")), "subscriber": stage.to("/"),
+                "channel": stage.reference("KafkaChannel", named("KafkaChannel")), "subscriber": stage.to("/"),
             },
             "KafkaSource": {
                 "bootstrapServers": servers, "topics": ["t"], "consumerGroup": "group", "sink": stage.to("/"),
@@ -80,14 +85,9 @@ def made(stage: Stage) -> Callable[[str], None]:
             },
         }  # fmt: skip
         annotations = {BROKER_CLASS: "Kafka"} if kind == "Broker" else {}
-        stage.make(kind, fixed(kind), specs[kind], annotations=annotations)
+        stage.make(kind, named(kind), specs[kind], annotations=annotations)
 
     return make
-
-
-def fixed(kind: str) -> str:
-    """What has an address has it by its name: two kinds may not be able to share one."""
-    return f"immutable-{kind.lower()}"
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -95,11 +95,11 @@ def test_change_is_refused(stage: Stage, made: Callable[[str], None], name: str)
     """A change of what is immutable is refused with the reason, and the stored object stays as it is."""
     kind, alter = CHANGES[name]
     made(kind)
-    before = stage.get(kind, fixed(kind))
-    answer = stage.api.change(kind, stage.name(fixed(kind)), alter)
+    before = stage.get(kind, named(kind))
+    answer = stage.api.change(kind, stage.name(named(kind)), alter)
     assert 400 <= answer.status < 500
     assert answer.body
-    after = stage.get(kind, fixed(kind))
+    after = stage.get(kind, named(kind))
     assert (after["spec"], after["metadata"].get("annotations")) == (
         before["spec"], before["metadata"].get("annotations")
     )  # fmt: skip
@@ -109,6 +109,6 @@ def test_other_changes_are_permitted(stage: Stage, made: Callable[[str], None]) 
     """Everything else of a trigger may be changed in place."""
     made("Trigger")
     wanted = {"subscriber": stage.to("/else"), "filter": {"attributes": {"type": "a"}}, "delivery": {"retry": 1}}
-    stage.change("Trigger", fixed("Trigger"), lambda it: it["spec"].update(wanted))
-    spec = stage.get("Trigger", fixed("Trigger"))["spec"]
+    stage.change("Trigger", named("Trigger"), lambda it: it["spec"].update(wanted))
+    spec = stage.get("Trigger", named("Trigger"))["spec"]
     assert {name: spec[name] for name in wanted} == wanted

@@ -108,8 +108,12 @@ def test_changed_subscriber(stage: Stage, url: str) -> None:
     assert stage.until_ready("Trigger", "subscriber-changes")["status"]["subscriberUri"] == moved["uri"]
     send(url, "meanwhile", "subscriber-changes")
     wait_for_marks(stage, url, "/moved", "subscriber-changes")
-    came = ids(stage.subscriber.at("/subscriber-changes")) + ids(stage.subscriber.at("/moved"))
-    assert came.count("meanwhile") == 1
+
+    def came() -> list[str]:
+        return ids(stage.subscriber.at("/subscriber-changes")) + ids(stage.subscriber.at("/moved"))
+
+    until(lambda: "meanwhile" in came(), "what was sent meanwhile", 30)
+    assert came().count("meanwhile") == 1
 
 
 def test_ready_after_a_change_means_the_new_filter(stage: Stage, url: str) -> None:
@@ -117,8 +121,7 @@ def test_ready_after_a_change_means_the_new_filter(stage: Stage, url: str) -> No
     stage.change("Trigger", "filter-again", lambda it: it["spec"]["filter"]["attributes"].update(type="again"))
     stage.until_ready("Trigger", "filter-again")
     send(url, "first", "again")
-    wait_for_marks(stage, url, "/filter-again", "again")
-    until(lambda: "first" in ids(stage.subscriber.at("/filter-again")), "the first of them")
+    stage.came("/filter-again", "first")
 
 
 def test_a_failing_subscriber_is_its_own_problem(stage: Stage, url: str) -> None:

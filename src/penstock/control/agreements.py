@@ -2,7 +2,7 @@
 
 import threading
 
-from penstock.contract.model import CONTRACT_TOPIC, Agreement, decode_agreement, encode
+from penstock.contract.model import CONTRACT_TOPIC, Agreement, Subscription, decode_agreement, encode
 from penstock.control.loops import Map
 from penstock.control.records import Records
 from penstock.kafka.connection import KafkaConnection
@@ -29,6 +29,12 @@ class Contract:
             if self._map is None:
                 self._map = Map([self._decoded(key, value) for key, value in self._values.items()], ingress_url)
             return self._map
+
+    def subscriptions(self, key: str) -> tuple[Subscription, ...]:
+        """What is agreed for a resource."""
+        with self._lock:
+            value = self._values.get(key)
+            return self._decoded(key, value).subscriptions if value is not None else ()
 
     def _decoded(self, key: str, value: bytes) -> Agreement:
         if key not in self._agreements or self._agreements[key][0] is not value:

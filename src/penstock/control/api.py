@@ -269,8 +269,7 @@ def _redrive(controller: Controller) -> Handler:
         if not isinstance(asked, dict):
             raise Rejected("the body must be a JSON object")
         wanted = dead_letters.wanted_of(asked)
-        letters = DeadLetters(controller.world.connection)
-        return JSONResponse(await run_in_threadpool(dead_letters.redrive, letters, controller.store, wanted))
+        return JSONResponse(await run_in_threadpool(dead_letters.redrive, controller.world, wanted))
 
     return redrive
 

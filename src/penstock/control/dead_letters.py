@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.contract.model import DeadLetter
+from penstock.contract.model import HOME, Cluster, DeadLetter
 from penstock.control.kinds import EGRESS, kind_of_word, uid_of
-from penstock.control.store import Store
+from penstock.control.world import World
 from penstock.errors import Rejected
 from penstock.kafka.dead_letters import DeadLetters
 
@@ -62,21 +62,31 @@ def listing(letters: DeadLetters, wanted: Wanted, *, with_events: bool) -> dict[
     return {"items": [_shown(each, with_events) for each in reversed(found)], "more": is_more}
 
 
-def redrive(letters: DeadLetters, store: Store, wanted: Wanted) -> dict[str, Any]:
+def redrive(world: World, wanted: Wanted) -> dict[str, Any]:
     """Sends the oldest of them once more; ``more``: there are others. Raises Rejected when there are none."""
+    letters = DeadLetters(world.connection)
     found, is_more = letters.read(wanted, MOST, newest=False, with_events=True)
     kinds = {each.name for each in EGRESS}
-    there = {uid_of(each) for each in store.list() if each["kind"] in kinds}
+    there = {uid_of(each) for each in world.store.list() if each["kind"] in kinds}
     orphans = [each for each in found if each.uid not in there]
     sendable = [each for each in found if each.uid in there]
     if not found:
         raise Rejected("no dead letter is like that", hint="`penstock deadletters list` shows them")
-    sent = letters.redrive(sendable)
+    by_cluster: dict[Cluster, list[DeadLetter]] = {}
+    for each in sendable:
+        by_cluster.setdefault(_cluster_of(world, each), []).append(each)
+    sent = sum(letters.redrive(some, world.clusters.connection(cluster)) for cluster, some in by_cluster.items())
     problems = [
         {"id": each.id, "message": f"its {each.kind.lower()} {each.namespace}/{each.name} is no more"}
         for each in orphans
     ]
     return {"redriven": sent, "problems": problems, "more": is_more and bool(sent)}
+
+
+def _cluster_of(world: World, letter: DeadLetter) -> Cluster:
+    """Where its topic is."""
+    agreed = world.contract.subscriptions(f"{letter.kind}/{letter.namespace}/{letter.name}")
+    return next((each.cluster for each in agreed if each.topic == letter.topic), HOME)
 
 
 def _ids(value: Any) -> list[str]:

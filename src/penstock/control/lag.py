@@ -6,8 +6,9 @@ Called by the API, the metrics and the status page; asks Kafka at most once a se
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
-from penstock.contract.model import Cluster
+from penstock.contract.model import HOME, Cluster
 from penstock.control import egress_steps, starts
 from penstock.control.ingress import Topic
 from penstock.control.kinds import EGRESS, Resource, key_of
@@ -41,6 +42,7 @@ class LagReader:
         self._world = world
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
+        self._asked_for: set[tuple[str, str]] = set()  # key of the resource, id of the topic
         self._last: Lags = {}
 
     def read(self) -> Lags:
@@ -48,10 +50,10 @@ class LagReader:
         with self._lock:
             everything = [each for kind in EGRESS for each in self._world.store.list(kind.name)]
             wanted = [(each, topic) for each in everything for topic in self.topics(each)]
-            is_old = time.monotonic() - self._asked_at > FRESH_SECONDS
-            if is_old or {key_of(each) for each, _ in wanted} != set(self._last):
+            asked_for = {(key_of(each), topic.topic_id) for each, topic in wanted}
+            if time.monotonic() - self._asked_at > FRESH_SECONDS or asked_for != self._asked_for:
                 self._last = self._ask(wanted)
-                self._asked_at = time.monotonic()
+                self._asked_at, self._asked_for = time.monotonic(), asked_for
             return self._last
 
     def _ask(self, wanted: list[tuple[Resource, Topic]]) -> Lags:
@@ -71,18 +73,30 @@ class LagReader:
         groups = {key_of(each): egress_steps.group_of(each) for each, _ in wanted}
         committed = self._world.groups_of(cluster).offsets(set(groups.values()))
         admin, topics_here = self._world.admin_of(cluster), {topic.name: topic for _, topic in wanted}
-        ends = {t.name: topics.latest_offsets(admin, t.name, t.partitions) for t in topics_here.values()}
+        ends = {t.name: _ends(admin, t) for t in topics_here.values()}
         for each, topic in wanted:
             lanes = found.setdefault(key_of(each), [])
             lanes += _positions(each, topic, committed[groups[key_of(each)]], ends[topic.name])
 
     def topics(self, resource: Resource) -> list[Topic]:
-        """The topics that it reads, as far as it has a start there."""
-        try:
-            plan = egress_steps.plan_of(self._world, resource)
-        except PenstockError:
-            return []
-        return [each for each in plan.topics if starts.decided(resource, each.topic_id) is not None]
+        """The topics that it reads, as far as it has a start there. Nobody is asked."""
+        agreed = self._world.contract.subscriptions(key_of(resource))
+        clusters = {each.topic: each.cluster for each in agreed}
+        return [
+            Topic(name, start.topic_id, len(start.positions), clusters.get(name, HOME))
+            for name, start in starts.noted_starts(resource).items()
+            if name and start.topic_id
+        ]
+
+
+def _ends(admin: Any, topic: Topic) -> dict[int, int]:
+    """None while the topic is gone."""
+    try:
+        return topics.latest_offsets(admin, topic.name, topic.partitions)
+    except PenstockError:
+        if topics.describe(admin, [topic.name]):
+            raise
+        return {}
 
 
 def _positions(resource: Resource, topic: Topic, committed: Offsets, ends: dict[int, int]) -> list[LanePosition]:

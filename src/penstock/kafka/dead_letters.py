@@ -42,15 +42,18 @@ class DeadLetters:
             kept[key] = letter if with_events else msgspec.structs.replace(letter, event=NOTHING)
         return sorted(kept.values(), key=lambda each: each.time), is_more
 
-    def redrive(self, letters: Iterable[DeadLetter]) -> int:
-        """Each goes once more to its subscription alone, by way of its topic, and is marked once Kafka has it."""
-        producer = self._connection.producer(**{"message.max.bytes": LARGEST_BYTES})
-        batch = _Batch(producer)
+    def redrive(self, letters: Iterable[DeadLetter], topic_at: KafkaConnection | None = None) -> int:
+        """Each goes once more to its subscription alone, by way of its topic, and is marked once Kafka has it.
+
+        ``topic_at``: where their topics are, if not where the dead letters are.
+        """
+        limits = {"message.max.bytes": LARGEST_BYTES}
+        batch = _Batch((topic_at or self._connection).producer(**limits))
         for letter in letters:
             key, value, headers = encode_record(decode_event(bytes(letter.event)))
             batch.send(letter.topic, key, value, [*headers, (ADDRESSEE, letter.uid.encode())], letter)
         batch.finish()
-        marks = _Batch(producer)
+        marks = _Batch(self._connection.producer(**limits))
         for letter in batch.taken:
             marked = msgspec.structs.replace(letter, redriven=time())
             marks.send(DEAD_LETTERS_TOPIC, letter.key.encode(), encode(marked), [], letter)

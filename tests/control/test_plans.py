@@ -1,12 +1,13 @@
 """What brokers and triggers come to, given the others: values in, values out."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.contract.model import Delivery, Gone, QueryReport, Route
+from penstock.contract.model import Delivery, Gone, QueryReport, Route, decode_agreement, encode
 from penstock.control import brokers, egress, ingress, starts, triggers
 from penstock.control.conditions import true
 from penstock.control.egress import Plan, Told
@@ -213,6 +214,23 @@ def test_a_change_is_ready_when_it_is_in_force() -> None:
     assert egress.served(changed, Told((other,)), NOON).status == "True"  # not begun: it will begin as it is now
     assert egress.served(changed, Told((other,), is_changed=True), NOON).status == "Unknown"  # or as it was
     assert egress.served(changed, Told((report,), is_alive=False), NOON).status == "True"  # the next one begins anew
+
+
+@pytest.mark.parametrize(
+    "delivery",
+    [
+        {"retry": 4, "backoffPolicy": "exponential"},
+        {"timeout": "PT30S"},
+        {"format": "binary", "backoffDelay": "PT3S"},
+    ],
+)
+def test_a_delivery_that_spells_out_a_default_is_in_force_too(delivery: dict[str, Any]) -> None:
+    """Kept promise: what the dispatcher serves is recognised as what was agreed, however it was written."""
+    applied = json.loads(json.dumps(trigger(delivery=delivery)))  # as it comes in: no value is one of our own objects
+    plan = planned(stored(applied), ready_broker())
+    [read] = decode_agreement(encode(egress.agreement(stored(applied), plan.subscriptions))).subscriptions
+    report = QueryReport(TOPIC.name, "running", subscriptions=(read.uid,), versions=(read.version,))
+    assert egress.served(plan, [report], NOON).status == "True"
 
 
 def noted(resource: Resource, start: Start) -> Resource:

@@ -117,8 +117,11 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def version(self) -> str:
-        """Another one for every change."""
-        return hashlib.blake2b(_encoder.encode(self), digest_size=6).hexdigest()
+        """Another one for every change, and the same for who writes the contract and who reads it."""
+        # A default is left out when it is the very object, not when it is equal to it; so it matters whether a value
+        # was written by somebody or has been read. All have been read here.
+        read = msgspec.json.decode(_encoder.encode(self), type=Subscription)
+        return hashlib.blake2b(_encoder.encode(read), digest_size=6).hexdigest()
 
     def is_paused(self, now: float) -> bool:
         return bool(self.paused) and (not self.paused_until or now < self.paused_until)

@@ -4,12 +4,13 @@ Where its Kafka is says, as in Knative, a ConfigMap for all channels (``knative-
 the labelled Secret of the former distributed channel; without either it is home.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.control import names
 from penstock.control.clusters import cluster_of
 from penstock.control.conditions import true
-from penstock.control.config_maps import AUTH, BOOTSTRAP, producer_of, topic_settings, understood
+from penstock.control.config_maps import AUTH, AUTH_NAMESPACE, BOOTSTRAP, producer_of, topic_settings, understood
 from penstock.control.durations import seconds_of
 from penstock.control.ingress import Configured, Surroundings
 from penstock.control.kinds import (
@@ -35,7 +36,7 @@ def configure(channel: Resource, around: Surroundings) -> Configured:
     spec, settings = spec_of(channel), around.settings
     config_map = around.lookup(CONFIG_MAP.name, *CONFIG)
     data = understood((config_map or {}).get("data") or {})
-    servers, secret = data.get(BOOTSTRAP, ""), (CONFIG[0], data[AUTH]) if data.get(AUTH) else None
+    servers, secret = data.get(BOOTSTRAP, ""), secret_of(data)
     if config_map is None and (old := _old_secret(around)) is not None:
         servers, secret = annotations_of(old).get(names.SECRET_SERVERS, ""), (namespace_of(old), name_of(old))
     retention_ms = settings.default_retention_ms
@@ -55,6 +56,11 @@ def configure(channel: Resource, around: Surroundings) -> Configured:
         remembered=data,
         hosts=names.channel_hosts(namespace_of(channel), name_of(channel)),
     )
+
+
+def secret_of(data: Mapping[str, str]) -> tuple[str, str] | None:
+    """Namespace and name of the Secret that the ConfigMap for all channels names."""
+    return (data.get(AUTH_NAMESPACE) or CONFIG[0], data[AUTH]) if data.get(AUTH) else None
 
 
 def _old_secret(around: Surroundings) -> Resource | None:

@@ -8,6 +8,7 @@ from penstock.control.addresses import Lookup
 from penstock.control.kinds import SECRET, annotations_of, is_being_deleted
 from penstock.control.names import SECRET_VERSION
 from penstock.control.settings import ControllerSettings
+from penstock.control.validate_parts import name_problems
 from penstock.errors import Misconfigured
 
 
@@ -19,15 +20,24 @@ def cluster_of(servers: str, secret: tuple[str, str] | None, lookup: Lookup, set
         return HOME if is_home else Cluster(named)
     found = lookup(SECRET.name, *secret)
     if found is None or is_being_deleted(found):
-        raise Misconfigured(f"Secret {'/'.join(secret)} does not exist", hint="apply it: kind: Secret")
+        raise Misconfigured(_missing(*secret))
     version = annotations_of(found).get(SECRET_VERSION, "")
     return Cluster(settings.bootstrap_servers if is_home else named, "/".join(secret), version)
+
+
+def _missing(namespace: str, name: str) -> str:
+    if problems := name_problems(name, "its name"):
+        return f"Secret {namespace}/{name} cannot exist: {problems[0].field} {problems[0].message}"
+    return f"Secret {namespace}/{name} does not exist: apply it in namespace {namespace}"
 
 
 def shown(cluster: Cluster, settings: ControllerSettings) -> str:
     """As messages name it."""
     where = cluster.bootstrap_servers or settings.bootstrap_servers
-    return f"Kafka at {where}" + (f" with Secret {cluster.secret}" if cluster.secret else "")
+    if not cluster.secret:
+        return f"Kafka at {where}"
+    is_kept = "." in cluster.secret.partition("/")[0]  # made of what a source names, under a name that no user has
+    return f"Kafka at {where} with " + ("the credentials of spec.net" if is_kept else f"Secret {cluster.secret}")
 
 
 def _is_home(servers: str, settings: ControllerSettings) -> bool:

@@ -12,6 +12,7 @@ PARTITIONS = "default.topic.partitions"
 REPLICATION = "default.topic.replication.factor"
 TOPIC_CONFIG = "default.topic.config."
 AUTH = "auth.secret.ref.name"
+AUTH_NAMESPACE = "auth.secret.ref.namespace"  # obeyed for channels only, as in Knative
 PRODUCER = "default.producer.config."
 CONSUMER = "default.consumer.config."
 
@@ -21,7 +22,8 @@ def understood(data: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in data.items()
-        if key in (BOOTSTRAP, PARTITIONS, REPLICATION, AUTH) or key.startswith((TOPIC_CONFIG, PRODUCER, CONSUMER))
+        if key in (BOOTSTRAP, PARTITIONS, REPLICATION, AUTH, AUTH_NAMESPACE)
+        or key.startswith((TOPIC_CONFIG, PRODUCER, CONSUMER))
     }
 
 

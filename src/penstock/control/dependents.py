@@ -32,15 +32,20 @@ def dependents(everything: list[Resource], changed: Resource) -> list[str]:
     """The keys of the resources whose plan reads the changed one."""
     named = (changed["kind"], namespace_of(changed), name_of(changed))
     config_maps: list[Named] = []
-    if changed["kind"] == SECRET.name:  # ConfigMaps name Secrets, in their own namespace
+    if changed["kind"] == SECRET.name:
         config_maps = [
             (each["kind"], namespace_of(each), name_of(each))
             for each in everything
-            if each["kind"] == CONFIG_MAP.name
-            and namespace_of(each) == namespace_of(changed)
-            and (each.get("data") or {}).get(AUTH) == name_of(changed)
+            if each["kind"] == CONFIG_MAP.name and named[1:] in _secrets_of(each)
         ]
     return [key_of(each) for each in everything if _reads(each, changed, {named, *config_maps})]
+
+
+def _secrets_of(config_map: Resource) -> list[tuple[str, str] | None]:
+    """The Secret that it names: for brokers in its own namespace, for channels where it says."""
+    data, own = config_map.get("data") or {}, (namespace_of(config_map), name_of(config_map))
+    for_brokers = (own[0], data[AUTH]) if data.get(AUTH) else None
+    return [for_brokers, channels.secret_of(data)] if own == channels.CONFIG else [for_brokers]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,21 @@ from penstock.control.egress import Find, Plan
 from penstock.control.ingress import Surroundings, Topic
 from penstock.control.kinds import Resource, name_of, namespace_of, spec_of, uid_of
 from penstock.errors import Misconfigured, PenstockError, Unavailable
+from penstock.kafka import security
 
 SERVED = "ConsumerGroup"
+FIELDS = {  # of spec.net, by the key that the same thing has in the Secret of a broker or sink
+    "ca.crt": "tls.caCert",
+    "user.crt": "tls.cert",
+    "user.key": "tls.key",
+    "user": "sasl.user",
+    "password": "sasl.password",
+    "sasl.mechanism": "sasl.type",
+}
+
+
+class Unusable(Misconfigured):
+    """What a Secret holds is not what the source takes it for."""
 
 
 def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
@@ -68,7 +81,8 @@ def _topics(source: Resource, around: Surroundings, find: Find) -> tuple[Conditi
     try:
         cluster = cluster_of_source(source, around)
     except Misconfigured as error:
-        return false("ConnectionEstablished", "SecretMissing", error.message), ()
+        reason = "SecretInvalid" if isinstance(error, Unusable) else "SecretMissing"
+        return false("ConnectionEstablished", reason, error.message), ()
     try:
         found = find(cluster, [str(each) for each in spec["topics"]])
     except PenstockError as error:
@@ -85,9 +99,19 @@ def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
     data = _credentials(source, around)
     if data is None:
         return cluster_of(servers, None, around.lookup, around.settings)
+    _check(data)
     namespace, name = kept_secret(source)
     version = around.secrets.kept(namespace, name, data)
     return Cluster(servers or around.settings.bootstrap_servers, f"{namespace}/{name}", version)
+
+
+def _check(data: dict[str, bytes]) -> None:
+    """Unusable in the words of the source: it may take a certificate from a key of any name."""
+    try:
+        security.parse("spec.net", data)
+    except Misconfigured as error:
+        key, _, why = error.message.removeprefix("Secret spec.net: ").partition(" ")
+        raise Unusable(f"spec.net.{FIELDS.get(key, key)} {why}") from None
 
 
 def kept_secret(source: Resource) -> tuple[str, str]:

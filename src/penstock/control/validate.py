@@ -93,11 +93,26 @@ def problems(resource: Any, old: Resource | None = None) -> list[Problem]:
     if found:
         return found  # without a kind there is nothing to compare the rest with
     rules, spec = _RULES[BY_NAME[resource["kind"]].name], resource.get("spec")
-    found = unknown_fields(resource, rules.fields, "") + _metadata_problems(resource.get("metadata"))
+    found = _top_problems(resource, rules.fields) + _metadata_problems(resource.get("metadata"))
     found += rules.problems(resource, {} if spec is None else spec)
     if old is not None and not found:
         found += rules.immutability(resource, old)
     return found
+
+
+def _top_problems(resource: Mapping[str, Any], known: tuple[str, ...]) -> list[Problem]:
+    """Fields beside metadata and spec that belong into them: what became of a lost indentation."""
+    has_spec = "spec" not in known or bool(resource.get("spec"))
+    found, rest = [], {}
+    for field, value in resource.items():
+        if field in known:
+            continue
+        home = "metadata" if field in _METADATA[:4] else None if has_spec else "spec"
+        if home:
+            found.append(Problem(str(field), f"belongs into {home}: check the indentation"))
+        else:
+            rest[field] = value
+    return found + unknown_fields(rest, known, "")
 
 
 def collisions(resource: Mapping[str, Any], others: list[Resource]) -> list[Problem]:

@@ -50,6 +50,8 @@ def destination_problems(body: Any, where: str) -> list[Problem]:
     """A subscriber or dead letter sink: an absolute uri, or a ref, or a ref with a uri relative to it."""
     if not is_map(body):
         return [Problem(where, "must be an object with uri or ref")]
+    if "ref" not in body and "kind" in body and "name" in body:
+        return [Problem(where, "apiVersion, kind and name belong under ref: indent them below it")]
     found = unknown_fields(body, _DESTINATION, where)
     for field in ("CACerts", "audience"):
         if body.get(field) is not None:

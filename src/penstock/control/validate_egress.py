@@ -35,6 +35,7 @@ from penstock.filter.check import problems as filter_problems
 MOST_CONSUMERS = 10_000
 _ATTRIBUTE = re.compile(r"[a-z0-9]{1,64}\Z")
 _GROUP = re.compile(r"[^\s/]{1,249}\Z")
+_TRIGGER = ("broker", "filter", "filters", "subscriber", "delivery")
 _SOURCE = (
     "consumers",
     "bootstrapServers",
@@ -46,6 +47,7 @@ _SOURCE = (
     "net",
     "sink",
     "ceOverrides",
+    "resources",  # of former versions, and still in Knative's example: it means nothing any more
 )
 
 
@@ -55,7 +57,7 @@ def trigger_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     found += start_problems(annotations(resource)) + annotation_problems(annotations(resource))
     if not is_map(spec):
         return [*found, Problem("spec", "must be an object with broker and subscriber")]
-    found += unknown_fields(spec, ("broker", "filter", "filters", "subscriber", "delivery"), "spec")
+    found += unknown_fields(spec, _TRIGGER, "spec")
     found += name_problems(spec.get("broker"), "spec.broker")
     if spec.get("filters") is not None:
         found += filter_problems(spec["filters"], "spec.filters")
@@ -72,7 +74,9 @@ def _old_filter_problems(body: Any) -> list[Problem]:
         return []
     if not is_map(body):
         return [Problem("spec.filter", "must be an object with attributes")]
-    found = unknown_fields(body, ("attributes",), "spec.filter")
+    misplaced = [field for field in _TRIGGER if field in body]
+    found = [Problem(f"spec.filter.{field}", "belongs into spec: check the indentation") for field in misplaced]
+    found += unknown_fields({k: v for k, v in body.items() if k not in misplaced}, ("attributes",), "spec.filter")
     if body.get("attributes") is not None:
         found += attributes_problems(body["attributes"], "spec.filter.attributes")
     return found
@@ -96,7 +100,8 @@ def subscription_problems(resource: Mapping[str, Any], spec: Any) -> list[Proble
 
 def _channel_problems(channel: Any) -> list[Problem]:
     if not is_map(channel):
-        return [Problem("spec.channel", "must be an object with apiVersion, kind and name")]
+        missing = "is missing: it " if channel is None else ""
+        return [Problem("spec.channel", f"{missing}must be an object with apiVersion, kind and name")]
     known = ("apiVersion", "kind", "name", "namespace", "group", "address")
     found = unknown_fields(channel, known, "spec.channel")
     if channel.get("kind") != CHANNEL.name:

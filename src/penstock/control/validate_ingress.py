@@ -26,8 +26,7 @@ from penstock.filter.check import Problem
 
 
 def broker_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
-    found = choice_problems(resource, names.BROKER_CLASS, names.BROKER_CLASSES)
-    found += choice_problems(resource, names.GEAR, names.GEARS)
+    found = _class_problems(resource) + choice_problems(resource, names.GEAR, names.GEARS)
     found += client_problems(annotations(resource), names.PRODUCER)
     topic = annotations(resource).get(names.EXTERNAL_TOPIC)
     if isinstance(topic, str):
@@ -39,6 +38,15 @@ def broker_problems(resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     if spec.get("config") is not None:
         found += _config_reference_problems(spec["config"])
     return found + delivery_problems(spec.get("delivery"), "spec.delivery")
+
+
+def _class_problems(resource: Mapping[str, Any]) -> list[Problem]:
+    """Brokers of other classes are for somebody else's controller; here there is none."""
+    asked = annotations(resource).get(names.BROKER_CLASS)
+    if asked is None or asked in names.BROKER_CLASSES:
+        return []
+    advice = f"write {names.BROKER_CLASSES[0]}, or leave the annotation out"
+    return [Problem(f"metadata.annotations[{names.BROKER_CLASS}]", f'"{asked}" is not served here; {advice}')]
 
 
 def _config_reference_problems(config: Any) -> list[Problem]:
@@ -109,7 +117,10 @@ def _auth_problems(auth: Any) -> list[Problem]:
         where, body = f"{where}.{field}", body.get(field)
     if not is_map(body):
         return [Problem(where, "must be an object with the name of a Secret")]
-    return unknown_fields(body, ("name",), where) + name_problems(body.get("name"), f"{where}.name")
+    found = unknown_fields(body, ("name",), where)
+    if not isinstance(body.get("name"), str) or not body["name"]:
+        found.append(Problem(f"{where}.name", "is missing"))
+    return found  # a name that no Secret can have is said where the Secret is looked for, as for a ConfigMap's
 
 
 def broker_immutability(resource: Mapping[str, Any], old: Resource) -> list[Problem]:

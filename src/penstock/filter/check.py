@@ -32,7 +32,8 @@ class Problem(NamedTuple):
 def problems(filters: Any, where: str) -> list[Problem]:
     """What is wrong with a ``filters`` list found at ``where`` (for instance ``spec.filters``)."""
     if not isinstance(filters, Sequence) or isinstance(filters, str):
-        return [Problem(where, "must be a list of filters")]
+        advice = "; begin each of them with a dash" if isinstance(filters, Mapping) else ""
+        return [Problem(where, f"must be a list of filters{advice}")]
     if len(filters) > MOST:
         return [Problem(where, f"has more than {MOST} filters")]
     found = [p for i, each in enumerate(filters) for p in _filter_problems(each, f"{where}[{i}]", 0)]
@@ -56,7 +57,8 @@ def _filter_problems(each: Any, where: str, depth: int) -> list[Problem]:
     if depth > DEEPEST:
         return [Problem(where, f"filters are nested more than {DEEPEST} deep")]
     if not isinstance(each, Mapping) or len(each) != 1:
-        return [Problem(where, f"must have exactly one of {', '.join(DIALECTS)}")]
+        advice = "; make each a filter of its own, since all of them must match" if _is_several(each) else ""
+        return [Problem(where, f"must have exactly one of {', '.join(DIALECTS)}{advice}")]
     dialect, body = next(iter(each.items()))
     inside = f"{where}.{dialect}"
     if dialect in VALUE_DIALECTS:
@@ -70,6 +72,10 @@ def _filter_problems(each: Any, where: str, depth: int) -> list[Problem]:
     if dialect in EXPRESSION_DIALECTS:
         return _expression_problems(body, inside, with_data=dialect == DATA_DIALECT)
     return [Problem(where, f"unknown dialect {dialect!r}; known are {', '.join(DIALECTS)}")]
+
+
+def _is_several(each: Any) -> bool:
+    return isinstance(each, Mapping) and len(each) > 1 and all(dialect in DIALECTS for dialect in each)
 
 
 def _expression_problems(text: Any, where: str, *, with_data: bool) -> list[Problem]:

@@ -55,7 +55,8 @@ def read(secrets_dir: Path, name: str) -> Data:
         mode = path.stat().st_mode
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise Misconfigured(f"Secret {name} does not exist", hint="apply it, or correct the name") from None
+        where = name.partition("/")[0]
+        raise Misconfigured(f"Secret {name} does not exist: apply it in namespace {where}") from None
     except OSError as error:
         raise Misconfigured(f"Secret {name} cannot be read: {error.strerror}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):

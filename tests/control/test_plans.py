@@ -230,7 +230,7 @@ def test_a_delivery_that_spells_out_a_default_is_in_force_too(delivery: dict[str
     plan = planned(stored(applied), ready_broker())
     [read] = decode_agreement(encode(egress.agreement(stored(applied), plan.subscriptions))).subscriptions
     report = QueryReport(TOPIC.name, "running", subscriptions=(read.uid,), versions=(read.version,))
-    assert egress.served(plan, [report], NOON).status == "True"
+    assert egress.served(plan, Told((report,)), NOON).status == "True"
 
 
 def noted(resource: Resource, start: Start) -> Resource:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.contract.model import Cluster
 from penstock.control import channels, sinks, sources
+from penstock.control.clusters import complaint
 from penstock.control.dependents import dependents
 from penstock.control.ingress import Surroundings
 from penstock.control.kinds import Resource, key_of
@@ -88,6 +90,17 @@ def test_a_source_names_the_field_whose_secret_is_no_good(tmp_path: Path) -> Non
     assert (connected.status, connected.reason) == ("False", "SecretInvalid")
     assert connected.message.startswith("spec.net.tls.caCert holds no certificate")
     assert "rubbish" not in connected.message
+
+
+def test_a_cluster_that_lets_nobody_in_is_named_once() -> None:
+    """Kept promise: in names that the user has given; what is kept for a source has none of those."""
+    refused = "does not let us in: wrong password"
+    kept = Cluster("far:9092", "kafkasources.default/invoices")
+    said = complaint(kept, f"Kafka at far:9092 (Secret {kept.secret}) {refused}", SETTINGS)
+    assert said == f"Kafka at far:9092 (credentials of spec.net) {refused}"
+    named = Cluster("far:9092", "default/users")
+    assert complaint(named, f"Kafka at far:9092 (Secret default/users) {refused}", SETTINGS).count("far:9092") == 1
+    assert complaint(named, "timed out", SETTINGS) == "Kafka at far:9092 (Secret default/users): timed out"
 
 
 def test_a_source_may_still_ask_for_resources() -> None:

@@ -31,13 +31,14 @@ def _missing(namespace: str, name: str) -> str:
     return f"Secret {namespace}/{name} does not exist: apply it in namespace {namespace}"
 
 
-def shown(cluster: Cluster, settings: ControllerSettings) -> str:
-    """As messages name it."""
-    where = cluster.bootstrap_servers or settings.bootstrap_servers
-    if not cluster.secret:
-        return f"Kafka at {where}"
-    is_kept = "." in cluster.secret.partition("/")[0]  # made of what a source names, under a name that no user has
-    return f"Kafka at {where} with " + ("the credentials of spec.net" if is_kept else f"Secret {cluster.secret}")
+def complaint(cluster: Cluster, message: str, settings: ControllerSettings) -> str:
+    """An error about it, with the cluster named once, and its credentials by a name that the user knows."""
+    where = f"Kafka at {cluster.bootstrap_servers or settings.bootstrap_servers}"
+    is_kept = "." in cluster.secret.partition("/")[0]  # made of what a source names, and nobody else's to see
+    credentials = "credentials of spec.net" if is_kept else f"Secret {cluster.secret}"
+    if message.startswith(where):
+        return message.replace(f"Secret {cluster.secret}", credentials) if is_kept else message
+    return f"{where} ({credentials}): {message}" if cluster.secret else f"{where}: {message}"
 
 
 def _is_home(servers: str, settings: ControllerSettings) -> bool:

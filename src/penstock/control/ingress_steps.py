@@ -59,9 +59,8 @@ def _find(world: World, resource: Resource) -> Findings:
     except Unavailable as error:
         if config.cluster.is_home:
             raise  # nothing can be written down either
-        where = clusters.shown(config.cluster, world.settings)
-        why = false("TopicReady", "KafkaUnavailable", f"{where}: {error.message}")
-        return _without_topic(config, why, is_known=False)
+        why = clusters.complaint(config.cluster, error.message, world.settings)
+        return _without_topic(config, false("TopicReady", "KafkaUnavailable", why), is_known=False)
     fits = ingress.topic_fits(config, topic)
     if topic is None:
         world.contract.remove(key_of(resource))

@@ -7,8 +7,7 @@ import msgspec
 from penstock.contract.model import Cluster, Order, RecordsAsEvents, Subscription
 from penstock.control import egress, names, starts
 from penstock.control.addresses import resolve
-from penstock.control.clusters import cluster_of
-from penstock.control.clusters import shown as shown_cluster
+from penstock.control.clusters import cluster_of, complaint
 from penstock.control.conditions import Condition, false, true
 from penstock.control.egress import Find, Plan
 from penstock.control.ingress import Surroundings, Topic
@@ -88,8 +87,8 @@ def _topics(source: Resource, around: Surroundings, find: Find) -> tuple[Conditi
     except PenstockError as error:
         if isinstance(error, Unavailable) and cluster.is_home:
             raise
-        where = shown_cluster(cluster, around.settings)
-        return false("ConnectionEstablished", "KafkaUnavailable", f"{where}: {error.message}"), ()
+        why = complaint(cluster, error.message, around.settings)
+        return false("ConnectionEstablished", "KafkaUnavailable", why), ()
     return true("ConnectionEstablished"), tuple(found[each] for each in spec["topics"] if each in found)
 
 

@@ -16,7 +16,7 @@ from tests.kafka.secure import PASSWORD, SecureKafka
 from tests.sink import Sink
 from tests.system.resources import apply, broker, remove, trigger
 from tests.system.test_delivery import ids, send
-from tests.system.test_kinds import kafka_sink, ready, ref, source
+from tests.system.test_kinds import SOON_SECONDS, kafka_sink, ready, ref, source
 from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
@@ -94,7 +94,11 @@ def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
     assert "knative-trigger-default-arrives" in groups
     assert_nothing_leaks(penstock_up)
     remove(penstock_up, *resources, *far[:2])
-    until(lambda: "knative-broker-default-far" not in there.list_topics(timeout=5).topics, "its topic is gone", 20)
+    until(
+        lambda: "knative-broker-default-far" not in there.list_topics(timeout=5).topics,
+        "its topic is gone",
+        SOON_SECONDS,
+    )
 
 
 def penstock_up_redrives(system: System, subscriber: Sink) -> None:
@@ -138,20 +142,20 @@ def test_a_secret_that_stops_working_is_told_and_heals(
     subscriber = sink()
     resources = on_secure(kafka, "moody", "wrong")
     put(penstock_up, *resources)
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it is told", 20)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it is told", SOON_SECONDS)
     told = ready(penstock_up, "broker", "moody")["message"]
     assert kafka.address("SASLTLS") in told
     assert "default/moody-login" in told
     put(penstock_up, on_secure(kafka, "moody")[0])
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals", 20)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals", SOON_SECONDS)
     reader = trigger("hears-moody", "moody", subscriber.url + "/moody")
     apply(penstock_up, reader)
     send(penstock_up, "moody", "before")
     subscriber.wait_for(1, "/moody", 60)
     put(penstock_up, on_secure(kafka, "moody", "wrong again")[0])
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it stopped working", 10)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it stopped working", SOON_SECONDS)
     put(penstock_up, on_secure(kafka, "moody")[0])
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals again", 20)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals again", SOON_SECONDS)
 
     def arrives() -> bool:
         send(penstock_up, "moody", "after")

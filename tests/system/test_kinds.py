@@ -17,6 +17,7 @@ from tests.system.test_delivery import ids, send
 from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
+SOON_SECONDS = 30.0  # 10 are promised, where nothing else runs
 
 
 def channel(name: str, **spec: Any) -> dict[str, Any]:
@@ -169,25 +170,35 @@ def test_statuses_follow_the_truth(penstock_up: System, sink: MakeSink) -> None:
     resources[0]["spec"]["sink"] = ref("Service", "display")
     told = penstock_up.run("apply", "-f", "-", stdin="\n---\n".join(json.dumps(each) for each in resources))
     assert told.returncode == 0, told.stderr
-    until(lambda: ready(penstock_up, "kafkasource", "waits").get("reason") == "NotFound", "the sink is missing", 10)
+    until(
+        lambda: ready(penstock_up, "kafkasource", "waits").get("reason") == "NotFound",
+        "the sink is missing",
+        SOON_SECONDS,
+    )
     service = {
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "display"},
         "spec": {"type": "ExternalName", "externalName": "127.0.0.1", "ports": [{"port": subscriber.port}]},
     }  # fmt: skip
     penstock_up.run("apply", "-f", "-", stdin=json.dumps(service))
-    until(lambda: ready(penstock_up, "kafkasource", "waits")["status"] != "True", "its topic is missing", 10)
+    until(
+        lambda: ready(penstock_up, "kafkasource", "waits")["status"] != "True", "its topic is missing", SOON_SECONDS
+    )
     admin = KafkaConnection(penstock_up.bootstrap_servers).admin()
     create_missing(admin, [TopicSpec(topic, 1)])
-    until(lambda: ready(penstock_up, "kafkasource", "waits")["status"] == "True", "it is ready", 10)
+    until(lambda: ready(penstock_up, "kafkasource", "waits")["status"] == "True", "it is ready", SOON_SECONDS)
     producer = KafkaConnection(penstock_up.bootstrap_servers).producer()
     producer.produce(topic, b"first")
     producer.flush(10)
     subscriber.wait_for(1)
-    until(lambda: ready(penstock_up, "kafkachannel", "looked-at")["status"] == "True", "the channel is ready", 10)
+    until(
+        lambda: ready(penstock_up, "kafkachannel", "looked-at")["status"] == "True",
+        "the channel is ready",
+        SOON_SECONDS,
+    )
     delete(admin, [topic])
-    until(lambda: ready(penstock_up, "kafkasource", "waits")["status"] == "False", "the topic is gone", 10)
+    until(lambda: ready(penstock_up, "kafkasource", "waits")["status"] == "False", "the topic is gone", SOON_SECONDS)
     create_missing(KafkaConnection(penstock_up.bootstrap_servers).admin(), [TopicSpec(topic, 1)])
-    until(lambda: ready(penstock_up, "kafkasource", "waits")["status"] == "True", "it is ready again", 10)
+    until(lambda: ready(penstock_up, "kafkasource", "waits")["status"] == "True", "it is ready again", SOON_SECONDS)
     producer.produce(topic, b"second")
     producer.flush(10)
     subscriber.wait_for(2, timeout_seconds=30)
@@ -199,6 +210,8 @@ def test_a_loop_without_an_end_is_refused(penstock_up: System) -> None:
     """Kept promise: a subscription that would send a channel its own events says so, and is not begun."""
     resources = [channel("round"), subscription("again", "round", subscriber=ref("KafkaChannel", "round"))]
     penstock_up.run("apply", "-f", "-", stdin="\n---\n".join(json.dumps(each) for each in resources))
-    until(lambda: ready(penstock_up, "subscription", "again").get("reason") == "EndlessLoop", "it is told", 20)
+    until(
+        lambda: ready(penstock_up, "subscription", "again").get("reason") == "EndlessLoop", "it is told", SOON_SECONDS
+    )
     assert "subscription default/again" in ready(penstock_up, "subscription", "again")["message"]
     remove(penstock_up, *resources)

@@ -88,7 +88,7 @@ def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
     subscriber.wait_for(10, "/back", 60)
     assert set(ids(subscriber.at("/arrives"))) == {f"n-{n}" for n in range(10)}
     assert set(ids(subscriber.at("/back"))) == {f"f-{n}" for n in range(10)}
-    penstock_up_redrives(penstock_up, subscriber)
+    assert_redriven(penstock_up, subscriber)
     there = kafka.plain.admin()
     groups = [each.group_id for each in there.list_consumer_groups().result().valid]
     assert "knative-trigger-default-arrives" in groups
@@ -101,19 +101,19 @@ def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
     )
 
 
-def penstock_up_redrives(system: System, subscriber: Sink) -> None:
+def assert_redriven(system: System, subscriber: Sink) -> None:
     """A dead letter of a trigger there goes its second way through the topic there."""
     subscriber.answer("/arrives", status=400)
-    send(system, "far", "refused")
-    until(lambda: "refused" in ids(subscriber.at("/arrives")), "it was tried")
+    send(system, "far", "far-refused")
+    until(lambda: "far-refused" in ids(subscriber.at("/arrives")), "it was tried")
     subscriber.answer("/arrives", status=200)
 
     def redriven() -> bool:
-        told = system.run("deadletters", "redrive", "refused")
+        told = system.run("deadletters", "redrive", "far-refused")
         return told.returncode == 0
 
     until(redriven, "it is sent again")
-    until(lambda: ids(subscriber.at("/arrives")).count("refused") == 2, "and comes once more")
+    until(lambda: ids(subscriber.at("/arrives")).count("far-refused") == 2, "and comes once more")
 
 
 def assert_nothing_leaks(system: System) -> None:

@@ -53,7 +53,6 @@ class Plan:
     subscriptions: tuple[Subscription, ...] = ()  # what belongs into the contract
     shown: Mapping[str, Any] = field(default_factory=dict)  # in the status besides
     waits_for: str = ""  # why there is no subscription
-    group: str = ""
     is_blind: bool = False  # its Kafka could not be asked: what was agreed stays as it is
     refused: str = ""  # why it is not begun although everything is there
     remark: str = ""  # what its user should know although it is served

@@ -70,7 +70,6 @@ def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
             "consumers": int(spec.get("consumers") or 1),
         },
         waits_for="waits for its topics or its sink",
-        group=group_of(source),
     )
 
 

@@ -59,7 +59,6 @@ def plan(subscription: Resource, around: Surroundings, _find: Find) -> Plan:
         subscriptions=subscriptions,
         shown={"physicalSubscription": {each: url for each, url in physical.items() if url}},
         waits_for="waits for the channel, the subscriber, the reply or the sink",
-        group=group_of(subscription),
     )
 
 

@@ -58,7 +58,6 @@ def plan(trigger: Resource, around: Surroundings, _find: Find) -> Plan:
         subscriptions=subscriptions,
         shown={"subscriberUri": subscriber.url, "deadLetterSinkUri": sink.url if sink else None},
         waits_for="waits for the broker, the subscriber or the sink",
-        group=group_of(trigger),
     )
 
 

@@ -22,7 +22,6 @@ from penstock.contract.model import (
     LEDGER_TOPIC,
     QUERY,
     REPORT_TOPIC,
-    TELEMETRY_TOPIC,
     Agreement,
     Cluster,
     QueryReport,
@@ -31,6 +30,7 @@ from penstock.contract.model import (
     decode_report,
     encode,
 )
+from penstock.contract.telemetry import TELEMETRY_TOPIC
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
 from penstock.kafka import ledger, secret_files, topics

@@ -23,7 +23,6 @@ from penstock.contract.model import (
     LEDGER_TOPIC,
     QUERY,
     REPORT_TOPIC,
-    TELEMETRY_TOPIC,
     Agreement,
     DeadLetter,
     QueryReport,
@@ -31,9 +30,9 @@ from penstock.contract.model import (
     Subscription,
     decode_dead_letter,
     decode_report,
-    decode_telemetry,
     encode,
 )
+from penstock.contract.telemetry import TELEMETRY_TOPIC, decode_telemetry
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
 from penstock.kafka import ledger, topics

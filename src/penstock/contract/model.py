@@ -15,7 +15,6 @@ RESOURCES_TOPIC = "penstock-resources"
 LEDGER_TOPIC = "penstock-ledger"
 CLAIMS_TOPIC = "penstock-claims"
 REPORT_TOPIC = "penstock-report"
-TELEMETRY_TOPIC = "penstock-telemetry"
 DEAD_LETTERS_TOPIC = "penstock-deadletters"
 ADDRESSEE = "penstock-to"  # a record header: the uid of the only subscription that shall have the event
 
@@ -167,14 +166,6 @@ class Gone(msgspec.Struct, frozen=True, omit_defaults=True):
         return (self.url, self.resumed) == (subscription.subscriber_url, subscription.resumed)
 
 
-class Telemetry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened in one worker since it last told: the value of a record of the telemetry topic."""
-
-    filter_errors: dict[str, dict[str, int]] = {}  # by uid of the subscription and name of the error
-    outcomes: dict[str, dict[str, int]] = {}  # of deliveries, by uid; the names are those of delivery.lane.Counts
-    bad_records: dict[str, int] = {}  # records that are no events, by topic
-
-
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event that its subscriber did not take: the value of a record of the dead letters topic."""
 
@@ -205,20 +196,15 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _agreement_decoder = msgspec.json.Decoder(Agreement)
 _report_decoder = msgspec.json.Decoder(QueryReport)
 _gone_decoder = msgspec.json.Decoder(Gone)
-_telemetry_decoder = msgspec.json.Decoder(Telemetry)
 _dead_letter_decoder = msgspec.json.Decoder(DeadLetter)
 
 
-def encode(value: Agreement | QueryReport | Gone | Telemetry | DeadLetter) -> bytes:
+def encode(value: Agreement | QueryReport | Gone | DeadLetter) -> bytes:
     return _encoder.encode(value)
 
 
 def decode_agreement(raw: bytes) -> Agreement:
     return _agreement_decoder.decode(raw)
-
-
-def decode_telemetry(raw: bytes) -> Telemetry:
-    return _telemetry_decoder.decode(raw)
 
 
 def decode_dead_letter(raw: bytes) -> DeadLetter:

@@ -16,8 +16,8 @@ from penstock.contract.model import (
     LEDGER_TOPIC,
     REPORT_TOPIC,
     RESOURCES_TOPIC,
-    TELEMETRY_TOPIC,
 )
+from penstock.contract.telemetry import DELIVERIES_TOPIC, TELEMETRY_TOPIC
 from penstock.control.agreements import Contract
 from penstock.control.lag import LagReader
 from penstock.control.probe import Receiver
@@ -33,7 +33,7 @@ from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import StartPositions
-from penstock.kafka.topics import COMPACTED, RECORDS, SHORT_LIVED, TopicSpec, create_missing
+from penstock.kafka.topics import COMPACTED, LOGGED, RECORDS, SHORT_LIVED, TopicSpec, create_missing
 
 logger = logging.getLogger("penstock.control")
 
@@ -117,6 +117,7 @@ class Controller:
         wanted = [TopicSpec(name, 1, copies, COMPACTED) for name in CORE_TOPICS]
         wanted.append(TopicSpec(TELEMETRY_TOPIC, 1, copies, SHORT_LIVED))
         wanted.append(TopicSpec(DEAD_LETTERS_TOPIC, 1, copies, RECORDS))
+        wanted.append(TopicSpec(DELIVERIES_TOPIC, 1, copies, LOGGED))
         create_missing(admin, wanted)
         self.waiting_for = "reading what is stored"
         secrets = Secrets(settings.secrets_path)

@@ -66,7 +66,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
             kafka,
             Part("controller", "running", "", world.settings.admin_url),
             Part("receiver", "running" if receiver.ok else "not answering", receiver.message, world.receiver.url),
-            Part("dispatcher", dispatcher.state, dispatcher.reason),
+            Part("dispatcher", dispatcher.state, dispatcher.reason, world.reports.dispatcher_url()),
         ),
         queries=queries,
         lags=lags,

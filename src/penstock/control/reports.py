@@ -86,6 +86,10 @@ class Reports:
         state = str(self._heartbeat.get("state", "running"))
         return DispatcherState(state, str(self._heartbeat.get("reason", "")), True)
 
+    def dispatcher_url(self) -> str:
+        """Where a living dispatcher answers questions; empty: nowhere."""
+        return str(self._heartbeat.get("url") or "") if self.may_live() else ""
+
     def _take_gone(self, uid: str, value: bytes | None) -> None:
         if value is None:
             self._gone.pop(uid, None)

@@ -6,7 +6,7 @@ The sums begin with what the topic still holds when the controller starts, as co
 import threading
 from collections import Counter
 
-from penstock.contract.model import TELEMETRY_TOPIC, decode_telemetry
+from penstock.contract.telemetry import TELEMETRY_TOPIC, decode_telemetry
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table
 
@@ -49,7 +49,7 @@ class Counts:
             for uid, counts in told.filter_errors.items():
                 for error, count in counts.items():
                     self._filter_errors[uid, error] += count
-            for uid, counts in told.outcomes.items():
-                for outcome, count in counts.items():
+            for uid, served in told.served.items():
+                for outcome, count in served.outcomes.items():
                     self._outcomes[uid, outcome] += count
             self._bad_records.update(told.bad_records)

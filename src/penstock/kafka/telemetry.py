@@ -4,7 +4,7 @@ import logging
 
 from confluent_kafka import KafkaException
 
-from penstock.contract.model import TELEMETRY_TOPIC, Telemetry, encode
+from penstock.contract.telemetry import TELEMETRY_TOPIC, Telemetry, encode_telemetry
 from penstock.kafka.connection import KafkaConnection, Producer
 
 logger = logging.getLogger("penstock.kafka")
@@ -28,7 +28,7 @@ class Teller:
         self._producer.poll(0)
         if len(self._producer) < MOST_WAITING:
             try:
-                self._producer.produce(TELEMETRY_TOPIC, value=encode(told), partition=0)
+                self._producer.produce(TELEMETRY_TOPIC, value=encode_telemetry(told), partition=0)
             except (BufferError, KafkaException) as error:
                 logger.warning("not told: %s", error)
 

@@ -30,6 +30,15 @@ SHORT_LIVED = {
     "segment.ms": str(10 * 60 * 1000),
 }
 
+# What became of every attempt: as far back as it fits.
+LOGGED = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(7 * 24 * 3600 * 1000),
+    "retention.bytes": str(1024**3),
+    "segment.bytes": str(64 * 1024 * 1024),
+    "max.message.bytes": str(4 * 1024**2),
+}
+
 # What people may want to look up for some days, the latest word on each.
 RECORDS = {
     "cleanup.policy": "compact,delete",

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from penstock.contract.model import Telemetry
+from penstock.contract.telemetry import Served, Telemetry
 from penstock.delivery.lane import Counts, Lane
 
 TELL_SECONDS = 1.0
@@ -23,11 +23,11 @@ class DeliveryCounts:
         if now < self._due and not at_once:
             return None
         self._due = now + TELL_SECONDS
-        grown: dict[str, dict[str, int]] = {}
+        grown: dict[str, Served] = {}
         for place, lane in enumerate(self._lanes):
             if lane.counts != self._told[place]:
                 before, after = asdict(self._told[place]), asdict(lane.counts)
-                grown[lane.subscription.uid] = {name: after[name] - before[name] for name in after}
+                grown[lane.subscription.uid] = Served(outcomes={name: after[name] - before[name] for name in after})
                 self._told[place] = Counts(**after)
         bad, self._told_bad = bad_records - self._told_bad, bad_records
-        return Telemetry(outcomes=grown, bad_records={self._topic: bad} if bad else {}) if grown or bad else None
+        return Telemetry(served=grown, bad_records={self._topic: bad} if bad else {}) if grown or bad else None

@@ -35,6 +35,7 @@ from penstock.kafka.java import java_home
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
 from penstock.pipeline.marks import WorkerWatch
+from penstock.pipeline.questions import routes
 from penstock.pipeline.retention import RetentionWatch
 from penstock.pipeline.running import Environment
 from penstock.pipeline.session import slots, start_session
@@ -42,6 +43,8 @@ from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.stream import warm_up
 from penstock.pipeline.topic import Topic
 from penstock.pipeline.worker import MARKS
+from penstock.ports import http_url
+from penstock.telemetry.http import Listener
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -68,7 +71,8 @@ def run(settings: DispatcherSettings) -> None:
     clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir))
     doorbells = Doorbells(clusters, notes.ring)
     environment = Environment(session, settings, connection, ledger, producer, clusters, doorbells, started_at)
-    dispatcher = Dispatcher(environment, notes)
+    listener = Listener(settings.host, settings.dispatcher_port, routes(environment), may_move=True)
+    dispatcher = Dispatcher(environment, notes, http_url(settings.host, listener.port))
     try:
         dispatcher.start(stopping)
         with ready_mark(Path(settings.data_dir)):
@@ -82,6 +86,7 @@ def run(settings: DispatcherSettings) -> None:
                 dispatcher.rest()
     finally:
         dispatcher.stop()
+        listener.stop()
         session.stop()
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -112,8 +117,9 @@ class Notes:
 class Dispatcher:
     """All queries, and what is told about them. Runs in ``advance``; other threads only leave notes."""
 
-    def __init__(self, environment: Environment, notes: Notes) -> None:
+    def __init__(self, environment: Environment, notes: Notes, url: str = "") -> None:
         self._notes = notes
+        self._url = url  # where it answers questions
         self._environment = environment
         self._connection = environment.connection
         self._settings = environment.settings
@@ -316,7 +322,12 @@ class Dispatcher:
         producer = self._connection.lasting_producer()
         while not self._is_stopped.is_set():
             alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
-            alive |= {"time": time.time(), "queries": len(self._topics), "gear": self._settings.gear}
+            alive |= {
+                "time": time.time(),
+                "queries": len(self._topics),
+                "gear": self._settings.gear,
+                "url": self._url,
+            }
             try:
                 put(producer, REPORT_TOPIC, HEARTBEAT, json.dumps(alive).encode())
                 self._has_beaten.set()

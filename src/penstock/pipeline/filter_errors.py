@@ -9,7 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from penstock.contract.model import Subscription, Telemetry
+from penstock.contract.model import Subscription
+from penstock.contract.telemetry import Telemetry
 from penstock.filter.cesql_values import ERRORS, FIRST_ERROR
 from penstock.pipeline.handover import NO_ERRORS
 
@@ -42,7 +43,7 @@ class FilterErrors:
             return None
         self._tell_due = time.monotonic() + TELL_SECONDS
         self._sum_up()
-        told = Telemetry({uid: dict(counts) for uid, counts in self._totals.items()})
+        told = Telemetry(filter_errors={uid: dict(counts) for uid, counts in self._totals.items()})
         self._totals.clear()
         return told
 

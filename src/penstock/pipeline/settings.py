@@ -15,6 +15,7 @@ _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 class DispatcherSettings:
     bootstrap_servers: str = setting("127.0.0.1:9092", "Kafka brokers, host:port, separated by commas")
     host: str = setting("127.0.0.1", "address that Spark's own ports listen on")
+    dispatcher_port: int = setting(8091, "port of its metrics and of questions to Spark; another one if it is taken")
     data_dir: str = setting(".penstock", "where scratch files and the ready mark go")
     master: str = setting("local[*]", "Spark master; local[*] gets as many slots as the partitions need")
     gear: Literal["auto", "live", "bulk"] = setting(

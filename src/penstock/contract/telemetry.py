@@ -1,0 +1,114 @@
+"""What processes tell about their work: values of records that nobody waits for.
+
+``Telemetry`` goes to the telemetry topic once a second from every worker, receiver and dispatcher, and holds the
+growth since the last time; the controller adds it up. ``DeliveryLog`` goes to the deliveries topic and holds what
+became of every attempt; whoever asks for one event reads it.
+"""
+
+import msgspec
+
+from penstock.telemetry.histogram import Durations
+
+TELEMETRY_TOPIC = "penstock-telemetry"
+DELIVERIES_TOPIC = "penstock-deliveries"
+RECEIVED = "penstock-received"  # a record header: when the receiver had the whole request, µs since the epoch
+
+Counts = dict[str, int]
+
+
+class Served(msgspec.Struct, omit_defaults=True):
+    """What happened to the events of one subscription in one worker."""
+
+    matched: int = 0
+    outcomes: Counts = {}  # the names are those of delivery.lane.Counts
+    attempts: Counts = {}  # by telemetry.metrics.CLASSES
+    retries: int = 0
+    kafka_to_subscriber: Durations | None = None
+    subscriber: Durations | None = None
+    whole_way: Durations | None = None
+
+
+class Holds(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a worker has in hand for one subscription, now."""
+
+    in_flight: int = 0
+    unfinished: int = 0
+    retrying: int = 0  # wait for their next try
+    last_error: str = ""  # of the last attempt that failed, since it last worked
+    next_try: float = 0.0  # seconds since the epoch; 0: none waits
+    failures: int = 0  # of the event that has failed most often
+
+
+class Telemetry(msgspec.Struct, omit_defaults=True):
+    """Growth since the last time; what is empty did not happen. ``holds`` is the state, not growth."""
+
+    part: str = "worker"  # receiver, worker, dispatcher
+    source: str = ""  # who tells: host:pid, of a worker also its partition; states are kept by it
+    time: float = 0.0  # seconds since the epoch
+    # of workers
+    topic: str = ""  # its place
+    partition: int = -1
+    consumed: int = 0
+    bad_records: Counts = {}  # records that are no events, by topic
+    filter_errors: dict[str, Counts] = {}  # by uid of the subscription and name of the error
+    served: dict[str, Served] = {}  # by uid
+    holds: dict[str, Holds] = {}  # by uid; a subscription that is not named has nothing open
+    # of receivers, by address ("/namespace/name", or "" for an unknown one)
+    accepted: Counts = {}
+    rejected: dict[str, Counts] = {}  # by address and reason (telemetry.metrics.REJECTIONS)
+    produced: Counts = {}  # by topic
+    ingress: dict[str, Durations] = {}
+    gauges: dict[str, float] = {}  # of the process, by the metric's name
+    # of the dispatcher
+    batch_gaps: dict[str, Durations] = {}  # by topic
+    query_starts: Counts = {}  # by topic
+
+
+# How an attempt ended, as DeliveryLog says it.
+DELIVERED, RETRIED, DEAD_LETTERED, GIVEN_UP, TO_SINK_RETRIED = range(5)
+
+
+class LoggedAttempt(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """One attempt for one event. Short on the wire: there is one for every delivery."""
+
+    place: int  # of the subscription in the log's list
+    offset: int
+    began_ms: int  # after the log's base
+    took_ms: int
+    status: int  # 0: no answer
+    ended: int = DELIVERED
+    failures: int = 0  # including this one
+    why: str = ""  # of one that failed
+
+
+class DeliveryLog(msgspec.Struct, frozen=True, array_like=True):
+    """What one worker did in a second. Encoded with MessagePack."""
+
+    topic: str  # its place
+    partition: int
+    base_ms: int  # milliseconds since the epoch
+    subscriptions: tuple[str, ...]  # uids
+    attempts: list[LoggedAttempt]
+    skipped: int = 0  # attempts that are not here, since there were too many in this second
+
+
+_telemetry_decoder = msgspec.json.Decoder(Telemetry)
+_log_decoder = msgspec.msgpack.Decoder(DeliveryLog)
+_packer = msgspec.msgpack.Encoder()
+_encoder = msgspec.json.Encoder()
+
+
+def encode_telemetry(told: Telemetry) -> bytes:
+    return _encoder.encode(told)
+
+
+def decode_telemetry(raw: bytes) -> Telemetry:
+    return _telemetry_decoder.decode(raw)
+
+
+def encode_log(log: DeliveryLog) -> bytes:
+    return _packer.encode(log)
+
+
+def decode_log(raw: bytes) -> DeliveryLog:
+    return _log_decoder.decode(raw)

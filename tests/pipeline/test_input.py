@@ -25,7 +25,9 @@ def packed(
 
     With a key where there are sources.
     """
-    prefix = f"{offset} 3 {kind} {places} - - {len(headers) // 2} {len(data)}".ljust(PREFIX_WIDTH).encode()
+    prefix = f"{offset} 3 {kind} {places} - - {len(headers) // 2} {len(data)} 1700000000123".ljust(
+        PREFIX_WIDTH
+    ).encode()
     if places == "-":
         return prefix
     origin = b"" if key is None else key + f"{len(key)} 1577836800123".rjust(ORIGIN_WIDTH).encode()

@@ -65,7 +65,9 @@ class Telemetry(msgspec.Struct, omit_defaults=True):
 
 
 # How an attempt ended, as DeliveryLog says it.
-DELIVERED, RETRIED, DEAD_LETTERED, GIVEN_UP, TO_SINK_RETRIED = range(5)
+# RETRIED: it failed, and a retry follows, or the dead letter sink. Those with SINK are requests to that sink, and
+# DEAD_LETTERED is one that it has taken.
+DELIVERED, RETRIED, DEAD_LETTERED, GIVEN_UP, TO_SINK_RETRIED, SINK_GIVEN_UP = range(6)
 
 
 class LoggedAttempt(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

@@ -11,8 +11,6 @@ looking for rows, so memory is bounded and Kafka keeps the rest. When it is one 
 lane is parked: it begins nothing any more, and a query of its own goes on where it stopped.
 """
 
-import heapq
-import itertools
 import logging
 import random
 import time
@@ -21,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.contract.model import DEAD_LETTERS_TOPIC, GONE, REPORT_TOPIC, Gone, encode
+from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, Holds
 from penstock.delivery.client import Answer, Client
 from penstock.delivery.dead_letter import Verdict, dead_letter, verdict, without_password
 from penstock.delivery.hold_up import HoldUp
@@ -30,6 +29,8 @@ from penstock.delivery.posts import post_of, reply_posts
 from penstock.delivery.reply import LoopCut, replies, reply_records
 from penstock.delivery.retry import GONE_STATUS, TOO_MUCH, Outcome, outcome_of, wait_seconds
 from penstock.delivery.row import Row, Source
+from penstock.delivery.tally import holds, how_failed
+from penstock.delivery.timers import Timers
 from penstock.errors import Rejected
 from penstock.event.kafka import Record
 
@@ -64,6 +65,7 @@ class Deliveries:
     ) -> None:
         self.lanes = lanes
         self.seen_offset = -1  # of the last row taken, wanted or not
+        self.taken_rows = 0  # since the beginning, wanted or not
         self.unfinished_rows = 0
         self._limits = limits
         self._on_tick = on_tick  # told how long the last round took: a long one means that we were stopped
@@ -72,9 +74,7 @@ class Deliveries:
         self._has_moved = False  # rows came or something was finished since the last tick
         self._hold_up = HoldUp()
         self._draining: dict[Lane, float] = {}  # parked lanes, and until when they may finish what is in flight
-        # When a retry is due, or a lane has to be asked again by itself (None): its rate, or an incomplete batch.
-        self._timers: list[tuple[float, int, Lane, Attempt | None]] = []
-        self._order = itertools.count()
+        self._timers = Timers()
         self.touch: Callable[[int], None] = lambda _: None  # told what is worked on, should that be the end of us
         self.leave: Callable[[], None] = lambda: None
         self._client = Client(self._answered, may_reach_private=limits.may_reach_private)
@@ -99,6 +99,10 @@ class Deliveries:
             self._deadline = now + longest_seconds
             self._patient_until = now + patience_seconds
             self._parked_until = now + min(patience_seconds, PARKED_SECONDS)
+
+    def holds(self) -> dict[str, Holds]:
+        """What is in hand for each subscription, by uid."""
+        return holds(self.lanes, self._timers.waiting(time.time() - time.monotonic()))
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
@@ -135,6 +139,7 @@ class Deliveries:
         self._has_moved = True
         for row in rows:
             self._take(row, now)
+            self.taken_rows += 1
 
     def _is_full(self) -> bool:
         return self._is_letting_go or self._fill() >= 1.0
@@ -164,8 +169,9 @@ class Deliveries:
 
     def _wait_seconds(self, next_tick: float) -> float:
         until = next_tick
-        if self._timers and not self._is_letting_go:
-            until = min(until, self._timers[0][0])
+        due = self._timers.next_at
+        if due is not None and not self._is_letting_go:
+            until = min(until, due)
         if self._deadline is not None:
             until = min(until, self._deadline)
         if self._is_letting_go and self._parked_until > time.monotonic():
@@ -181,6 +187,7 @@ class Deliveries:
             if lane.is_parked or lane.progress.is_done(offset):
                 continue
             row.unfinished += 1
+            lane.tally.matched += 1
             lane.add(row, now)
             self._begin_waiting(lane, now)
         if row.unfinished:
@@ -199,16 +206,11 @@ class Deliveries:
             self._park(lane)
 
     def _park(self, lane: Lane) -> None:
-        mine = [entry for entry in self._timers if entry[2] is lane and entry[3] is not None]
-        if mine:
-            self._timers = [entry for entry in self._timers if entry[2] is not lane]
-            heapq.heapify(self._timers)
-            lane.timer = 0.0
+        retries = self._timers.drop(lane)
         self._draining[lane] = time.monotonic() + DRAIN_SECONDS
         self._let_rows_go(lane.park())
-        for _, _, _, attempt in mine:
-            if attempt is not None:
-                self._let_rows_go(attempt.rows)
+        for attempt in retries:
+            self._let_rows_go(attempt.rows)
         lane.complain("parked at", self.seen_offset, f"{lane.progress.open_count} events are unfinished")
 
     def _end_draining(self, now: float) -> None:
@@ -235,7 +237,7 @@ class Deliveries:
             self._post(attempt)
         if lane.wakes_at and not lane.timer:
             lane.timer = lane.wakes_at
-            heapq.heappush(self._timers, (lane.wakes_at, next(self._order), lane, None))
+            self._timers.add(lane.wakes_at, lane)
 
     def _post(self, attempt: Attempt) -> None:
         if any(row.is_poison for row in attempt.rows):
@@ -255,20 +257,22 @@ class Deliveries:
         for part in attempt.lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
             if part.rows[0].is_poison:
                 part.verdict = Verdict(0, POISON, attempt.failures, ())
+                part.lane.tally.note(part, GIVEN_UP, POISON)
                 self._give_up(part)
             else:
                 self._post(part)
 
     def _send(self, attempt: Attempt) -> None:
-        post = post_of(attempt, self.touch, time.time())
+        attempt.began = time.time()
+        post = post_of(attempt, self.touch, attempt.began)
         if len(attempt.rows) > 1:
             self.leave()
         self._client.send(post, attempt)
 
     def _timers_due(self) -> None:
         now = time.monotonic()
-        while self._timers and self._timers[0][0] <= now and not self._is_letting_go:
-            _, _, lane, attempt = heapq.heappop(self._timers)
+        while not self._is_letting_go and (due := self._timers.pop(now)) is not None:
+            lane, attempt = due
             if attempt is None:
                 lane.timer = 0.0
             else:
@@ -279,12 +283,15 @@ class Deliveries:
 
     def _answered(self, attempt: Attempt, answer: Answer) -> None:
         outcome = outcome_of(answer.status)
+        if attempt.reply is None:
+            attempt.answered, attempt.status = time.time(), answer.status
         if attempt.reply is not None:
             self._reply_answered(attempt, attempt.reply, answer)
         elif outcome is not Outcome.DELIVERED:
             self._failed(attempt, answer, may_retry=outcome is Outcome.TRY_AGAIN)
         elif attempt.verdict is not None:
             attempt.lane.counts.dead_lettered += 1
+            attempt.lane.tally.note(attempt, DEAD_LETTERED)
             self._record(attempt, "dead-lettered")
         elif (answer.body or answer.is_cut_off) and attempt.lane.wants_replies:
             self._take_reply(attempt, answer)
@@ -294,6 +301,8 @@ class Deliveries:
     def _delivered(self, attempt: Attempt) -> None:
         lane = attempt.lane
         lane.counts.delivered += len(attempt.rows)
+        lane.tally.note(attempt)
+        lane.tally.last_error = ""
         lane.speed_up()
         self._finished(attempt)
 
@@ -304,20 +313,22 @@ class Deliveries:
             lane.slow_down()
         if answer.status == GONE_STATUS and attempt.verdict is None and not lane.is_gone:
             self._is_gone(lane)
+        lane.tally.last_error = why = answer.error or f"status {answer.status}"
+        wait = None
+        if may_retry and not lane.is_parked:
+            policy = lane.subscription.delivery
+            wait = wait_seconds(policy, attempt.failures, answer.retry_after_seconds, random.random())
+        lane.tally.note(attempt, how_failed(attempt, is_last=wait is None and not lane.is_parked), why)
         if lane.is_parked:
             lane.drop()
             self._let_rows_go(attempt.rows)
             return
-        wait = None
-        if may_retry:
-            policy = lane.subscription.delivery
-            wait = wait_seconds(policy, attempt.failures, answer.retry_after_seconds, random.random())
         if wait is None:
             self._undeliverable(attempt, answer)
             return
         now = time.monotonic()
         lane.set_aside()
-        heapq.heappush(self._timers, (now + wait, next(self._order), lane, attempt))
+        self._timers.add(now + wait, lane, attempt)
         self._begin_waiting(lane, now)
 
     def _is_gone(self, lane: Lane) -> None:

@@ -20,6 +20,7 @@ from penstock.delivery.dead_letter import Verdict
 from penstock.delivery.dress import dress_of
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
+from penstock.delivery.tally import Tally
 
 logger = logging.getLogger("penstock.delivery")
 
@@ -53,13 +54,15 @@ class Reply:
 class Attempt:
     """One event, or a batch of them, on its way to one subscriber, through retries and to the dead letter sink."""
 
-    __slots__ = ("failures", "hold", "lane", "reply", "rows", "verdict")
+    __slots__ = ("answered", "began", "failures", "hold", "lane", "reply", "rows", "status", "verdict")
 
     def __init__(self, lane: "Lane", rows: list[Row], hold: Hold = NO_HOLD, failures: int = 0) -> None:
         self.lane = lane
         self.rows = rows
         self.hold = hold
         self.failures = failures
+        self.began = self.answered = 0.0  # the last request, seconds since the epoch
+        self.status = 0  # of its answer
         self.reply: Reply | None = None  # set while the subscriber's answer is sent on
         self.verdict: Verdict | None = None  # set once the subscriber has been given up
 
@@ -115,6 +118,7 @@ class Lane:
         "signing_keys",
         "signing_problem",
         "subscription",
+        "tally",
         "timer",
         "wakes_at",
         "wants_replies",
@@ -130,6 +134,7 @@ class Lane:
         self.subscription = subscription
         self.progress = progress
         self.counts = Counts()
+        self.tally = Tally()
         self.busy = 0  # POSTs in flight
         self.failing = dict(failing or {})  # offset: how often it has failed; goes into the ledger
         self.is_parked = False  # it begins nothing, and a query of its own goes on with it
@@ -272,6 +277,7 @@ class Lane:
         attempt.hold.sharing += len(parts) - 1
         for part in parts:
             part.verdict = attempt.verdict
+            part.began, part.answered, part.status = attempt.began, attempt.answered, attempt.status
         self.busy += len(parts) - 1
         return parts
 

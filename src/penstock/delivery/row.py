@@ -10,7 +10,19 @@ from penstock.event.foreign import Foreign
 class Row:
     """plain slots, since one is made per event."""
 
-    __slots__ = ("body", "headers", "is_poison", "is_wide", "json", "key", "matched", "offset", "unfinished")
+    __slots__ = (
+        "body",
+        "headers",
+        "is_poison",
+        "is_wide",
+        "json",
+        "key",
+        "matched",
+        "offset",
+        "received",
+        "unfinished",
+        "written",
+    )
 
     def __init__(
         self, offset: int, matched: Sequence[int], headers: list[bytes], body: bytes, key: int | None = None
@@ -23,6 +35,8 @@ class Row:
         self.is_wide = False  # its header lines are more than servers take: it travels as JSON
         self.is_poison = False  # it ended its worker twice: it is given up without being touched
         self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
+        self.written = 0.0  # when Kafka had it, seconds since the epoch; 0: not known
+        self.received = 0.0  # when the receiver had it
         self.unfinished = 0  # deliveries that still hold the row
 
 

@@ -1,10 +1,17 @@
-"""What workers tell about their work, as records that nobody waits for."""
+"""What processes tell about their work, as records that nobody waits for."""
 
 import logging
 
 from confluent_kafka import KafkaException
 
-from penstock.contract.telemetry import TELEMETRY_TOPIC, Telemetry, encode_telemetry
+from penstock.contract.telemetry import (
+    DELIVERIES_TOPIC,
+    TELEMETRY_TOPIC,
+    DeliveryLog,
+    Telemetry,
+    encode_log,
+    encode_telemetry,
+)
 from penstock.kafka.connection import KafkaConnection, Producer
 
 logger = logging.getLogger("penstock.kafka")
@@ -21,17 +28,25 @@ class Teller:
         self._producer: Producer | None = None
 
     def tell(self, told: Telemetry | None) -> None:
-        if told is None:
-            return
-        if self._producer is None:
-            self._producer = self._connection.lasting_producer(**{"message.timeout.ms": KEPT_MS})
-        self._producer.poll(0)
-        if len(self._producer) < MOST_WAITING:
-            try:
-                self._producer.produce(TELEMETRY_TOPIC, value=encode_telemetry(told), partition=0)
-            except (BufferError, KafkaException) as error:
-                logger.warning("not told: %s", error)
+        if told is not None:
+            self._send(TELEMETRY_TOPIC, encode_telemetry(told))
+
+    def log(self, log: DeliveryLog | None) -> None:
+        """Its key is the partition that it is about, so that a reader need not open the others'."""
+        if log is not None:
+            self._send(DELIVERIES_TOPIC, encode_log(log), f"{log.topic}/{log.partition}".encode())
 
     def close(self) -> None:
         if self._producer is not None:
             self._producer.flush(1.0)
+
+    def _send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
+        if self._producer is None:
+            settings = {"message.timeout.ms": KEPT_MS, "message.max.bytes": 4 * 1024**2, "compression.type": "lz4"}
+            self._producer = self._connection.lasting_producer(**settings)
+        self._producer.poll(0)
+        if len(self._producer) < MOST_WAITING:
+            try:
+                self._producer.produce(topic, value=value, key=key, partition=0)
+            except (BufferError, KafkaException) as error:
+                logger.warning("not told: %s", error)

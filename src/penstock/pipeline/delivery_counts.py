@@ -1,33 +1,92 @@
-"""What became of deliveries and of records that are no events, told once a second: the growth since the last time."""
+"""What a worker tells about its deliveries, once a second: the growth since the last time, what it has in hand,
+and the log of all attempts.
 
+Numbers go to the telemetry topic, the log to the deliveries topic (``contract.telemetry``). Nobody waits for either.
+"""
+
+import os
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from penstock.contract.telemetry import Served, Telemetry
+from penstock.contract.telemetry import DELIVERED, DeliveryLog, Served, Telemetry
+from penstock.delivery.deliver import Deliveries
 from penstock.delivery.lane import Counts, Lane
+from penstock.delivery.tally import ENDED, FAILURES, Noted, logged, summed_up
 
 TELL_SECONDS = 1.0
+MOST_NOTED = 10_000  # attempts; more of them are told sooner
 
 
 class DeliveryCounts:
-    def __init__(self, lanes: Sequence[Lane], topic: str) -> None:
-        self._lanes = lanes
-        self._topic = topic
+    def __init__(self, deliveries: Deliveries, place: str, partition: int, log: str = "all") -> None:
+        self._deliveries = deliveries
+        self._lanes: Sequence[Lane] = deliveries.lanes
+        self._place = place
+        self._partition = partition
+        self._log = log
+        self._source = f"{socket.gethostname()}:{os.getpid()}:{place}/{partition}"
         self._told_bad = 0
-        self._told = [Counts() for _ in lanes]
+        self._told_rows = 0
+        self._held_something = False
+        self._told = [Counts() for _ in self._lanes]
         self._due = 0.0
 
-    def to_tell(self, bad_records: int, *, at_once: bool = False) -> Telemetry | None:
+    def to_tell(self, bad_records: int, *, at_once: bool = False) -> tuple[Telemetry | None, DeliveryLog | None]:
+        """None: nothing is new, or it is not time yet."""
         now = time.monotonic()
-        if now < self._due and not at_once:
-            return None
+        if now < self._due and not at_once and not self._has_much():
+            return None, None
         self._due = now + TELL_SECONDS
-        grown: dict[str, Served] = {}
-        for place, lane in enumerate(self._lanes):
-            if lane.counts != self._told[place]:
-                before, after = asdict(self._told[place]), asdict(lane.counts)
-                grown[lane.subscription.uid] = Served(outcomes={name: after[name] - before[name] for name in after})
-                self._told[place] = Counts(**after)
+        noted = [lane.tally.take() for lane in self._lanes]
+        log = self._logged([attempts for _, attempts in noted])
+        served = {}
+        for place, (lane, (matched, attempts)) in enumerate(zip(self._lanes, noted, strict=True)):
+            outcomes = self._outcomes(place, lane)
+            if matched or attempts or outcomes:
+                grown = summed_up(matched, attempts)
+                grown.outcomes = outcomes
+                served[lane.subscription.uid] = grown
+        return self._telemetry(bad_records, served, is_last=at_once), log
+
+    def _has_much(self) -> bool:
+        return any(len(lane.tally.noted) >= MOST_NOTED for lane in self._lanes)
+
+    def _telemetry(self, bad_records: int, served: dict[str, Served], *, is_last: bool) -> Telemetry | None:
         bad, self._told_bad = bad_records - self._told_bad, bad_records
-        return Telemetry(served=grown, bad_records={self._topic: bad} if bad else {}) if grown or bad else None
+        rows = self._deliveries.taken_rows
+        consumed, self._told_rows = rows - self._told_rows, rows
+        holds = {} if is_last else self._deliveries.holds()
+        held_something, self._held_something = self._held_something, bool(holds)
+        if not (served or bad or consumed or holds or held_something):
+            return None
+        return Telemetry(
+            source=self._source,
+            time=time.time(),
+            topic=self._place,
+            partition=self._partition,
+            consumed=consumed,
+            bad_records={self._place: bad} if bad else {},
+            served=served,
+            holds=holds,
+        )
+
+    def _outcomes(self, place: int, lane: Lane) -> dict[str, int]:
+        if lane.counts == self._told[place]:
+            return {}
+        before, after = asdict(self._told[place]), asdict(lane.counts)
+        self._told[place] = Counts(**after)
+        return {name: after[name] - before[name] for name in after}
+
+    def _logged(self, noted: list[list[Noted]]) -> DeliveryLog | None:
+        if self._log == "off":
+            return None
+        if self._log == "failures":
+            noted = [[each for each in one if each[ENDED] != DELIVERED or each[FAILURES]] for one in noted]
+        if not any(noted):
+            return None
+        base_ms = int(min(each[3] for one in noted for each in one[:1]) * 1000)
+        lines = [line for place, one in enumerate(noted) for line in logged(place, one, base_ms / 1000)]
+        uids = tuple(lane.subscription.uid for lane in self._lanes)
+        return DeliveryLog(self._place, self._partition, base_ms, uids, lines)  # type: ignore[arg-type]

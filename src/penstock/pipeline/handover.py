@@ -4,7 +4,7 @@
 Everything about an event goes into one binary column, because each further column costs Python more than
 cutting bytes does:
 
-    offset partition kind places errors key count length <blanks> LF   padded to a fixed width
+    offset partition kind places errors key count length time <blanks> LF   padded to a fixed width
     key CUT key CUT ... value CUT value                                of the record's headers, in their order
     data                                                               ``length`` bytes
 
@@ -12,7 +12,8 @@ cutting bytes does:
 ``places`` are the subscriptions that matched, as numbers in the query's list, or ``-``; a row that nobody wants
 has no headers and no data and only moves the positions. ``errors`` are those of filters, as ``filter.matching``
 writes them, or ``-``. ``key`` is a checksum of the record's key, or ``-`` when it has none or nobody needs it.
-``count`` is the number of record headers, so that one that holds a CUT shows itself.
+``count`` is the number of record headers, so that one that holds a CUT shows itself. ``time`` is when Kafka had the
+record, in milliseconds.
 
 Where a source is among the subscriptions, rows that somebody wants end in the record's key, its length, and when the
 record was written, the two numbers in a fixed width. A source makes an event of what is none (delivery/dress.py).
@@ -29,6 +30,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 
 from penstock.contract.model import ADDRESSEE, Subscription
+from penstock.contract.telemetry import RECEIVED as RECEIVED_HEADER
 from penstock.delivery.forms import NO_CONTENT_TYPE, WIDE_BYTES, binary_lines
 from penstock.delivery.row import ForeignRow, Row
 from penstock.errors import Rejected
@@ -51,6 +53,7 @@ NOT_PRINTABLE = re.compile(rb"[^\x20-\x7e]")
 HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 TRACES = (b"traceparent:", b"tracestate:")
 PASSED_ON = (b"content-type", b"traceparent", b"tracestate")  # beside attributes
+RECEIVED, RECEIVED_WIDTH = RECEIVED_HEADER.encode(), 16  # microseconds since the epoch, until the year 2286
 OWN_ATTRIBUTES = b"ce-knativekafka"  # where an event stands in Kafka: said anew by every broker
 NONE = NO_ERRORS = b"-"
 
@@ -67,7 +70,8 @@ PREFIX_SQL = """
         CASE WHEN errors = '' THEN '-' ELSE errors END,
         {key},
         coalesce(size(headers), 0),
-        coalesce(octet_length(value), 0))
+        coalesce(octet_length(value), 0),
+        {time})
 """
 ORIGIN_WIDTH = 32
 ORIGIN_SQL = (
@@ -76,6 +80,7 @@ ORIGIN_SQL = (
 )
 KEY_SQL = "coalesce(cast(crc32(key) AS string), '-')"
 NO_KEY_SQL = "'-'"
+TIME_SQL, NO_TIME_SQL = "coalesce(unix_millis(timestamp), 0)", "0"
 PADDED_SQL = (
     f"encode(CASE WHEN length(prefix) < {PREFIX_WIDTH} THEN rpad(prefix, {PREFIX_WIDTH}) ELSE prefix END, 'utf-8')"
 )
@@ -94,7 +99,8 @@ def handed_over(records: DataFrame, matched: Matching, subscriptions: Sequence[S
     """
     for name, value in codegen_settings(matched).items():
         records.sparkSession.conf.set(name, value)
-    for step in (*decoded(matched), *matched.steps, *_packed(matched, subscriptions)):
+    time = TIME_SQL if "timestamp" in records.columns else NO_TIME_SQL
+    for step in (*decoded(matched), *matched.steps, *_packed(matched, subscriptions, time)):
         records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
     origin = ORIGIN_SQL if _sources(subscriptions) else ""
     return records.selectExpr(f"{ROW_SQL % origin} AS row")
@@ -110,7 +116,7 @@ def _sources(subscriptions: Sequence[Subscription]) -> str:
     return ",".join(str(place) for place, each in enumerate(subscriptions) if each.records is not None)
 
 
-def _packed(matched: Matching, subscriptions: Sequence[Subscription]) -> Iterator[list[Column]]:
+def _packed(matched: Matching, subscriptions: Sequence[Subscription], time: str) -> Iterator[list[Column]]:
     uids = ",".join(each.uid for each in subscriptions)
     key = KEY_SQL if any(each.order == "key" for each in subscriptions) else NO_KEY_SQL
     yield [
@@ -127,7 +133,7 @@ def _packed(matched: Matching, subscriptions: Sequence[Subscription]) -> Iterato
         ),
         Column("errors", f"CASE WHEN is_event AND addressee IS NULL THEN {matched.errors} ELSE '' END"),
     ]
-    yield [Column("prefix", PREFIX_SQL.format(key=key))]
+    yield [Column("prefix", PREFIX_SQL.format(key=key, time=time))]
 
 
 # ── in Python ─────────────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +164,7 @@ def untouched(packed: bytes) -> Parsed:
 def parse_row(packed: bytes) -> Parsed:
     """A packed row, taken apart. A record may prove to be no event only now."""
     prefix, _, rest = packed.partition(b"\n")
-    offset_text, partition, kind_text, places, errors, key, count, length = prefix.split()
+    offset_text, partition, kind_text, places, errors, key, count, length, milliseconds = prefix.split()
     offset = int(offset_text)
     kind = kind_text.decode()
     if places == NONE:
@@ -180,6 +186,8 @@ def parse_row(packed: bytes) -> Parsed:
     lines.append(b"ce-knativekafkapartition:" + partition)
     lines.append(b"ce-knativekafkaoffset:" + offset_text)
     row = Row(offset, _places(places), lines, data, None if key == NONE else int(key))
+    row.written = int(milliseconds) / 1000
+    row.received = _received(names, values)
     row.is_wide = cut > WIDE_BYTES and sum(map(len, lines)) > WIDE_BYTES  # private headers do not count
     return Parsed(int(partition), kind, errors, row)
 
@@ -192,7 +200,7 @@ def parse_row_of_source(packed: bytes) -> Parsed:
     width, milliseconds = packed[-ORIGIN_WIDTH:].split()
     end = len(packed) - ORIGIN_WIDTH - int(width)
     prefix, _, rest = packed[:end].partition(b"\n")
-    offset, partition, kind, places, errors, key, count, length = prefix.split()
+    offset, partition, kind, places, errors, key, count, length, _ = prefix.split()
     if kind != b"x":
         parsed = parse_row(packed[:end])
         if parsed.kind != "x":
@@ -201,6 +209,7 @@ def parse_row_of_source(packed: bytes) -> Parsed:
     headers = _pairs(rest[:cut].split(CUT), int(count))
     record = Foreign(int(partition), int(offset), int(milliseconds), packed[end:-ORIGIN_WIDTH], headers)
     row = ForeignRow(record, _places(places), rest[cut:], None if key == NONE else int(key))
+    row.written = int(milliseconds) / 1000
     return Parsed(record.partition, "x", errors, row)
 
 
@@ -215,10 +224,13 @@ def _pairs(pieces: list[bytes], count: int) -> list[tuple[bytes, bytes | None]]:
 class Names(NamedTuple):
     """The keys of a record's headers, as HTTP has them."""
 
-    fields: tuple[bytes, ...]  # each with its colon; empty: nothing for subscribers
+    fields: tuple[
+        bytes, ...
+    ]  # each with its colon; empty: nothing for subscribers, and those at the end are left out
     is_all: bool  # no field is empty
     flaw: bool  # an attribute's name cannot be that of an HTTP header
     has_content_type: bool
+    received: int  # the place of the receiver's own header; -1: it is not there
 
 
 # The records of a sender have the same keys each time, so these are looked at once.
@@ -228,11 +240,14 @@ def _names(*keys: bytes) -> Names:
     for place, field in enumerate(fields):
         if field.startswith(OWN_ATTRIBUTES) or field in fields[place + 1 :]:  # of two the last one counts
             fields[place] = b""
+    while fields and not fields[-1]:  # mostly the receiver's own header
+        fields.pop()
     return Names(
         fields=tuple(field + b":" if field else b"" for field in fields),
         is_all=all(fields),
         flaw=any(field and not HEADER_NAME.fullmatch(field) for field in fields),
         has_content_type=b"content-type" in keys,
+        received=keys.index(RECEIVED) if RECEIVED in keys else -1,
     )
 
 
@@ -241,15 +256,23 @@ def _lines(names: Names, values: list[bytes]) -> list[bytes]:
     if names.flaw:
         raise Rejected("the key of a record header is no name of an attribute")
     if b"".join(values).translate(None, PLAIN) or b"" in values:
-        pairs = zip(names.fields, values, strict=True)
+        pairs = zip(names.fields, values, strict=False)
         lines = [line for line in (_careful(field, value) for field, value in pairs if field) if line]
     elif names.is_all:
         lines = list(map(bytes.__add__, names.fields, values))
     else:
-        lines = [field + value for field, value in zip(names.fields, values, strict=True) if field]
+        lines = [field + value for field, value in zip(names.fields, values, strict=False) if field]
     if not names.has_content_type:
         lines.append(NO_CONTENT_TYPE)
     return lines
+
+
+def _received(names: Names, values: list[bytes]) -> float:
+    """Seconds since the epoch; 0 when nobody said so in a way that we understand."""
+    if names.received < 0:
+        return 0.0
+    text = values[names.received]
+    return int(text) / 1e6 if len(text) == RECEIVED_WIDTH and text.isdigit() else 0.0
 
 
 def _structured(names: Names, values: list[bytes], data: bytes) -> tuple[list[bytes], bytes]:
@@ -257,7 +280,7 @@ def _structured(names: Names, values: list[bytes], data: bytes) -> tuple[list[by
     event = decode_record(data, [("content-type", STRUCTURED.encode())])
     lines, body = binary_lines(event)
     lines = [line for line in lines if not line.startswith(OWN_ATTRIBUTES)]
-    for field, value in zip(names.fields, values, strict=True):
+    for field, value in zip(names.fields, values, strict=False):
         if field in TRACES and (line := _careful(field, value)):
             lines.append(line)
     return lines, body

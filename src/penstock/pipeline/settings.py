@@ -34,6 +34,9 @@ class DispatcherSettings:
     private_addresses: Literal["allow", "refuse"] = setting(
         "allow", "whether subscribers may be in private networks or on this host; link-local is always refused"
     )
+    delivery_log: Literal["all", "failures", "off"] = setting(
+        "all", "which attempts are kept for `penstock explain`: all, only what failed at least once, none"
+    )
     secrets_dir: str = setting(
         "", "where Secrets and signing secrets are, by namespace; empty: secrets in the data directory"
     )

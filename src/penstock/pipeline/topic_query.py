@@ -318,6 +318,7 @@ class TopicQuery:
             scratch_dir=str(Path(settings.data_dir, "scratch").absolute()),
             secrets_dir=str(secret_files.folder(settings.data_dir, settings.secrets_dir)),
             cluster=cluster_of(wanted),
+            delivery_log=settings.delivery_log,
             ends_with_input=gear == "bulk",
         )
         name = f"{self.topic}-{beginning.topic_id}-{self.uid or 'all'}-{next(self._count)}"

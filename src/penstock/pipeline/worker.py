@@ -74,6 +74,7 @@ class Assignment:
     secrets_dir: str = ""  # secrets do not travel: they are read there
     cluster: Cluster = HOME  # where the topic is
     scratch_dir: str = "."
+    delivery_log: str = "all"  # which attempts are logged: all, failures, off
     ends_with_input: bool = False  # bulk gear: all must be finished before the task ends
 
     @staticmethod
@@ -188,7 +189,8 @@ class Holding:
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
-        self._counts = DeliveryCounts(lanes, place_of(assignment.topic, assignment.cluster))
+        place = place_of(assignment.topic, assignment.cluster)
+        self._counts = DeliveryCounts(self._deliveries, place, partition, assignment.delivery_log)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
@@ -262,7 +264,9 @@ class Holding:
     def _tell(self, *, at_once: bool = False) -> None:
         bad_records = 0 if self._assignment.is_aside else self._source.bad_records  # the others count them
         self._teller.tell(self._filter_errors.to_tell(at_once=at_once))
-        self._teller.tell(self._counts.to_tell(bad_records, at_once=at_once))
+        told, log = self._counts.to_tell(bad_records, at_once=at_once)
+        self._teller.tell(told)
+        self._teller.log(log)
 
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
 

@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check bench soak lock clean
+.PHONY: help setup up test check bench soak dashboards lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/installed ## Environment, Java if there is none, Kafka, Spark's connector; no network needed after it
 	@$(BIN)/penstock fetch
@@ -31,6 +31,9 @@ bench: setup ## The benchmark: a table on the screen, JSON in bench/results/
 
 soak: setup ## Thirty minutes under load with faults of all kinds; every promise is checked (FLAGS="--minutes 5")
 	@$(BIN)/python -m tests.harness $(FLAGS)
+
+dashboards: $(STAMPS)/installed ## Grafana's dashboards, rules for alerts and the page of metrics, from the list of metrics
+	@$(BIN)/python -m penstock.telemetry.generated
 
 lock: $(STAMPS)/uv ## Write requirements.lock anew from pyproject.toml
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-header --no-annotate \

@@ -1,7 +1,7 @@
 """What ARCHITECTURE.md tells about adding a kind: none of the tables may forget one."""
 
 from penstock.cli import columns, describing_kinds
-from penstock.control import egress_steps, ingress_steps, page, validate
+from penstock.control import egress_steps, ingress_steps, validate
 from penstock.control.kinds import EGRESS, INGRESS, KINDS, WITH_STATUS, WITHOUT_STATUS, Kind
 
 
@@ -15,11 +15,10 @@ def test_every_kind_is_in_every_table() -> None:
         assert set(table) == names(*KINDS)
 
 
-def test_every_kind_with_a_status_is_reconciled_and_on_the_page() -> None:
+def test_every_kind_with_a_status_is_reconciled() -> None:
     assert names(*WITH_STATUS, *WITHOUT_STATUS) == names(*KINDS)
     assert set(ingress_steps.CONFIGURE) == names(*INGRESS)
     assert set(egress_steps.PLAN) == set(egress_steps.GROUP) == names(*EGRESS)
-    assert names(*(section.kind for section in page._SECTIONS)) == names(*WITH_STATUS)
 
 
 def test_every_word_means_one_kind() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from penstock.settings import variable_of
 from penstock.supervisor.rundir import RunDirectory
 from penstock.supervisor.supervise import Event, Patience, Supervisor
 from penstock.telemetry import logs
+
+logger = logging.getLogger("penstock.up")
 
 # A detached start that fails must say so in the end; in the foreground a person sees it and decides.
 DETACHED_PATIENCE = Patience(deaths=4, seconds=150.0)
@@ -75,6 +78,7 @@ def detached(settings: UpSettings) -> None:
 def as_detached(settings: UpSettings, report_to: int) -> None:
     """The other end: supervises, and reports until all is ready."""
     pipe = os.fdopen(report_to, "w", buffering=1)
+    logs.configure()  # into up.log
 
     def report(kind: str, value: dict[str, Any]) -> None:
         if not pipe.closed:
@@ -86,7 +90,8 @@ def as_detached(settings: UpSettings, report_to: int) -> None:
 
     def show(event: Event) -> None:
         report("event", {"event": asdict(event)})
-        typer.echo(f"{event.kind} {event.part} {event.text}", err=True)
+        died = event.kind == "died"
+        logger.log(logging.WARNING if died else logging.INFO, "%s", f"{event.kind} {event.part} {event.text}".strip())
         if event.kind == "all ready":
             pipe.close()
 

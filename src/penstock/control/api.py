@@ -8,7 +8,7 @@
     POST   /api/penstock/triggers/NS/NAME/reset                            {"to": "earliest", "dryRun": true}
     GET    /api/penstock/deadletters[?namespace=…&kind=…&name=…&ids=…&type=…&code=…&redriven=1&event=1]
     POST   /api/penstock/deadletters/redrive                               the same as a JSON object
-    GET    /healthz, /readyz, /metrics, /
+    GET    /healthz, /readyz, /metrics; / and /static/… are the dashboard
 
 Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handlers over ``store``, ``parts`` and
 ``lag``; what blocks runs in a thread.
@@ -22,10 +22,10 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import dead_letters, metrics, page, parts, positions
+from penstock.control import dead_letters, metrics, pages, parts, positions
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
 from penstock.control.kinds import KINDS, Kind, collection_path, kind_of_word, nearest
@@ -65,7 +65,7 @@ async def on_error(_request: Request, error: Exception) -> Response:
 def application(controller: Controller, watchers: Watchers, flags: dict[str, Any]) -> Starlette:
     """The whole API. ``flags`` are the settings that came from the command line, to show where values came from."""
     routes = [
-        Route("/", _page(controller)),
+        *pages.routes(),
         Route("/healthz", _healthz),
         Route("/readyz", _readyz(controller)),
         Route("/metrics", _metrics(controller)),
@@ -280,15 +280,5 @@ def _metrics(controller: Controller) -> Handler:
         counts = controller.world.counts
         text = metrics.text(controller.store.list(), system, counts)
         return Response(text, media_type=metrics.CONTENT_TYPE)
-
-    return show
-
-
-def _page(controller: Controller) -> Handler:
-    async def show(_request: Request) -> Response:
-        if not controller.is_ready:
-            return HTMLResponse(page.waiting(controller.waiting_for), 503)
-        system = await run_in_threadpool(parts.look, controller.world, controller.lag)
-        return HTMLResponse(page.overview(controller.store.list(), system))
 
     return show

@@ -1,1 +1,1 @@
-"""The pages at the admin port: plain HTML, CSS and JavaScript, as files. ``control`` hands them out."""
+"""The dashboard's files, handed out by the controller on the admin port: no build step, no foreign host."""

@@ -38,6 +38,7 @@ from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
 from penstock.pipeline.marks import Marks
+from penstock.telemetry import logs
 
 logger = logging.getLogger("penstock.worker")
 
@@ -101,7 +102,7 @@ class Assignment:
 def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[Any]:
     """The function that Spark calls: delivers every row and yields nothing."""
     if not logging.getLogger().handlers:
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logs.configure()
     subscriptions = assignment.subscriptions()
     filter_errors = FilterErrors(subscriptions)
     sources = frozenset(place for place, each in enumerate(subscriptions) if each.records is not None)

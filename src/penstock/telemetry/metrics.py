@@ -30,8 +30,16 @@ REJECTIONS = (
     "failed",  # 500
 )
 
+# The class of the status that each of them is answered with.
+REJECTION_CLASS = {
+    reason: "5xx" if reason in ("overloaded", "kafka", "not ready", "failed") else "4xx" for reason in REJECTIONS
+}
+
 # How an attempt ended: the class of its status, or that there was none.
 CLASSES = ("2xx", "3xx", "4xx", "5xx", "timeout", "error")
+
+# How a subscription does; the number of a state is its place here.
+STATES = ("idle", "delivering", "retrying", "failing", "parked", "paused", "not ready", "gone")
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,13 @@ MATCHED = Metric(
     SUBSCRIPTION,
     "worker",
 )
+FILTERED = Metric(
+    "penstock_events_filtered_total",
+    "counter",
+    "events",
+    "Events of the topic that a subscription's filter did not let through: read by its query, and not matched.",
+    SUBSCRIPTION,
+)
 DELIVERED = Metric(
     "penstock_events_delivered_total",
     "counter",
@@ -208,6 +223,13 @@ IN_FLIGHT = Metric(
     SUBSCRIPTION,
     "worker",
 )
+IN_FLIGHT_LIMIT = Metric(
+    "penstock_delivery_in_flight_limit",
+    "gauge",
+    "requests",
+    "Requests that may wait for the subscriber's answer at once, in all partitions together.",
+    SUBSCRIPTION,
+)
 UNFINISHED = Metric(
     "penstock_delivery_unfinished_events",
     "gauge",
@@ -215,6 +237,13 @@ UNFINISHED = Metric(
     "Events that workers hold for the subscriber: in flight, or waiting for a retry or their turn.",
     SUBSCRIPTION,
     "worker",
+)
+STATE = Metric(
+    "penstock_subscription_state",
+    "gauge",
+    "",
+    "How it does, as a number: " + ", ".join(f"{number} {state}" for number, state in enumerate(STATES)) + ".",
+    SUBSCRIPTION,
 )
 PARKED = Metric(
     "penstock_subscription_parked", "gauge", "", "1 while a slow subscription has a query of its own.", SUBSCRIPTION
@@ -275,11 +304,25 @@ WHOLE_WAY = Metric(
 DEAD_LETTERS = Metric(
     "penstock_dead_letters", "gauge", "events", "Dead letters that have not been sent again.", SUBSCRIPTION
 )
+DEAD_LETTERS_BY_REASON = Metric(
+    "penstock_dead_letters_by_reason",
+    "gauge",
+    "events",
+    "The same by how their last attempt ended: the class of its status, timeout or error.",
+    (*SUBSCRIPTION, "reason"),
+)
 OLDEST_DEAD_LETTER = Metric(
     "penstock_oldest_dead_letter_seconds", "gauge", "seconds", "Age of the oldest of them.", SUBSCRIPTION
 )
 RETENTION = Metric(
     "penstock_topic_retention_seconds", "gauge", "seconds", "How long a topic keeps events; -1: for ever.", ("topic",)
+)
+SUBSCRIPTION_RETENTION = Metric(
+    "penstock_subscription_retention_seconds",
+    "gauge",
+    "seconds",
+    "How long the topic that a subscription reads keeps events; of several the shortest; -1: for ever.",
+    SUBSCRIPTION,
 )
 
 QUERY_STATE = Metric(

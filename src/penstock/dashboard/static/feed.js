@@ -1,0 +1,93 @@
+// The live numbers: one EventSource for the whole dashboard, kept as one state that pages read.
+//
+//   feed.state         the last snapshot with all changes since (see /api/penstock/live); null before the first
+//   feed.listen(f)     f() after every message and when the feed is lost or back; returns a function that ends it
+//   feed.isLost        nothing came for 5 s; feed.problem says why: {cause, address, remedy}
+//   feed.ingress(key), feed.subscription(key)
+
+const SILENCE_MS = 5000;
+const AGAIN_MS = 1000;
+const AWAY = "`penstock status` tells what runs. The page goes on by itself as soon as the controller is back.";
+
+export function makeFeed(url = "api/penstock/live") {
+  const listeners = new Set();
+  let source = null, last = performance.now(), again = null;
+
+  const feed = {
+    state: null, isLost: false, problem: null, lastTime: null,
+    listen(f) { listeners.add(f); return () => listeners.delete(f); },
+    ingress: (key) => feed.state?.ingresses.find((row) => row.key === key),
+    subscription: (key) => feed.state?.subscriptions.find((row) => row.key === key),
+  };
+  const tell = () => { for (const f of [...listeners]) f(); };
+
+  function alive() {
+    last = performance.now();
+    feed.isLost = false;
+    feed.problem = null;
+  }
+
+  function take(message, merge) {
+    const told = JSON.parse(message.data);
+    alive();
+    feed.lastTime = told.time;
+    feed.state = merge && feed.state ? merged(feed.state, told) : told;
+    tell();
+  }
+
+  function connect() {
+    clearTimeout(again);
+    source?.close();
+    source = new EventSource(url);
+    source.addEventListener("snapshot", (m) => take(m, false));
+    source.addEventListener("change", (m) => take(m, true));
+    source.onmessage = () => { last = performance.now(); };
+    source.onerror = () => {
+      // The browser tries again by itself after a cut, but gives up on an answer such as 503.
+      if (source.readyState === EventSource.CLOSED) {
+        why();
+        again = setTimeout(connect, AGAIN_MS);
+      }
+    };
+  }
+
+  async function why() {
+    const address = location.origin;
+    try {
+      const answer = await fetch("readyz");
+      const text = (await answer.text()).trim().replace(/^not ready: /, "");
+      feed.problem = answer.ok
+        ? { cause: "The controller answers, but sends no numbers", address, remedy: AWAY }
+        : { cause: "The controller is starting: " + text, address, remedy: "It goes on by itself as soon as that is there. `penstock status` tells what runs." };
+    } catch {
+      feed.problem = { cause: "The controller does not answer", address, remedy: AWAY };
+    }
+    if (!feed.state) { feed.isLost = true; tell(); }
+  }
+
+  setInterval(async () => {
+    if (performance.now() - last < SILENCE_MS - 700) return; // the banner is there within 5 s
+    if (!feed.isLost) {
+      feed.isLost = true;
+      feed.problem ||= { cause: "Nothing came from the controller for 5 s", address: location.origin, remedy: AWAY };
+      tell();
+    }
+    await why();
+    if (feed.isLost) { tell(); connect(); }
+  }, AGAIN_MS);
+
+  // A laptop that slept has missed messages: begin anew at once.
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && performance.now() - last > SILENCE_MS) connect(); });
+  connect();
+  return feed;
+}
+
+function merged(state, told) {
+  const gone = new Set(told.gone || []);
+  const rows = (old, fresh = []) => {
+    const by = new Map(old.filter((row) => !gone.has(row.key)).map((row) => [row.key, row]));
+    for (const row of fresh) by.set(row.key, row);
+    return [...by.values()];
+  };
+  return { ...state, ...told, ingresses: rows(state.ingresses, told.ingresses), subscriptions: rows(state.subscriptions, told.subscriptions) };
+}

@@ -19,7 +19,7 @@ BATCH = b'[{"specversion":"1.0","id":"b1","source":"/s","type":"t","data":"text"
 
 @pytest.fixture(scope="module")
 def structured(receiver: Receiver, kafka: KafkaConnection) -> Address:
-    path, topic = give_address(kafka, "sink", content_mode="structured")
+    path, topic = give_address(kafka, "sink", content_mode="structured", is_foreign=True)
     until(lambda: receiver.send(path, ce_id="first").status == 202, "the new address")
     return Address(path, topic)
 

@@ -59,6 +59,7 @@ class Route(msgspec.Struct, frozen=True, omit_defaults=True):
     hosts: tuple[str, ...] = ()  # host names that lead there too, whatever the path; in lower case, without a port
     cluster: Cluster = HOME
     settings: dict[str, str] = {}  # of the producer, as Kafka's own clients name them
+    is_foreign: bool = False  # its topic is for others to read: records have nothing besides the event
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from penstock.control import names
 from penstock.control.addresses import Lookup, Resolved, resolve
 from penstock.control.conditions import Condition, false, merged, true, unknown
 from penstock.control.kinds import (
+    SINK,
     Resource,
     condition,
     generation_of,
@@ -98,6 +99,7 @@ def agreement(resource: Resource, config: Configured) -> Agreement:
         hosts=config.hosts,
         cluster=config.cluster,
         settings=dict(config.settings),
+        is_foreign=resource["kind"] == SINK.name,
     )
     return Agreement(uid=uid_of(resource), generation=generation_of(resource), routes=(route,))
 

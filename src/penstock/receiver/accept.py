@@ -15,8 +15,10 @@ never with a wrong one.
 import logging
 import re
 from collections.abc import Callable
+from time import perf_counter, time
 
 from penstock.contract.model import Route
+from penstock.contract.telemetry import RECEIVED
 from penstock.errors import Misconfigured, PenstockError, Rejected
 from penstock.event.http import decode
 from penstock.event.kafka import TRACE_HEADERS, encode_record
@@ -29,6 +31,7 @@ from penstock.receiver.inflight import Inflight
 from penstock.receiver.outlets import Outlet, Outlets
 from penstock.receiver.request import Request
 from penstock.receiver.routes import Routes
+from penstock.receiver.tally import UNKNOWN, Tally
 
 logger = logging.getLogger("penstock.receiver")
 
@@ -38,14 +41,16 @@ TRACES = tuple((name.encode(), name) for name in TRACE_HEADERS)
 PRINTABLE = re.compile(rb"[\x20-\x7e]+\Z")
 
 HEALTH = (b"/healthz", b"/readyz")
+METRICS = b"/metrics"
 IDENTITY = b"identity"
 
 
 class Ingress:
     """What the path needs: where addresses lead, the producers, and how much may be under way."""
 
-    def __init__(self, routes: Routes, outlets: Outlets, inflight: Inflight) -> None:
+    def __init__(self, routes: Routes, outlets: Outlets, inflight: Inflight, tally: Tally | None = None) -> None:
         self.routes = routes
+        self.tally = tally or Tally()
         self.draining = False
         self._outlets = outlets
         self._inflight = inflight
@@ -60,12 +65,14 @@ class Ingress:
         if route is None:
             if path in HEALTH:
                 return self._state(request)
+            if path == METRICS:
+                return self._metrics(request)
             if not self.routes.are_current:
                 return answers.NOT_READY
             return _unknown(request)
+        request.route = route
         if request.method != b"POST":
             return _other_method(request)
-        request.route = route
         if request.header(b"content-encoding", IDENTITY).lower() != IDENTITY:
             return answers.refusal(415, "the body is compressed", "send it without Content-Encoding")
         if self._inflight.is_full:
@@ -79,7 +86,7 @@ class Ingress:
         try:
             events = decode(request.headers, request.body)
         except Rejected as error:
-            reply(answers.rejected(error))
+            self._refuse(request, answers.rejected(error), reply)
             return
         if not events:
             reply(answers.ACCEPTED)  # a batch may be empty, says the specification
@@ -88,25 +95,43 @@ class Ingress:
             outlet = self._outlets.of(route)
         except Misconfigured as error:  # its log says why; where a topic lies is nothing for a sender
             logger.debug("%s", error.message)
-            reply(answers.MISCONFIGURED)
+            self._refuse(request, answers.MISCONFIGURED, reply)
             return
         refused = self._refuses(route, outlet.health, len(events))
         if refused is not None:
-            reply(refused)
+            self._refuse(request, refused, reply)
             return
         self._send(route, outlet, request, events, reply)
 
     def _send(self, route: Route, outlet: Outlet, request: Request, events: list[Event], reply: Reply) -> None:
         traces = [(name, value) for raw, name in TRACES if (value := request.header(raw)) and PRINTABLE.match(value)]
+        if not route.is_foreign:
+            traces.append((RECEIVED, b"%d" % int(time() * 1e6)))
         records = [encode_record(event, route.content_mode, traces) for event in events]
         number = len(records)
+        began = perf_counter()
         self._inflight.events += number
 
         def settled(error: PenstockError | None) -> None:
             self._inflight.events -= number
-            reply(_settled(outlet.health, route.topic, error))
+            answer = _settled(outlet.health, route.topic, error)
+            if error is None:
+                self.tally.accepted(route.path, route.topic, number, perf_counter() - began)
+            else:
+                self.refused(request, answer)
+            reply(answer)
 
         outlet.producer.send(route.topic, records, settled)
+
+    def refused(self, request: Request | None, answer: Answer) -> None:
+        """Counts it. Questions about health are no events."""
+        if answer.reason and (request is None or request.path not in HEALTH):
+            route = None if request is None else request.route
+            self.tally.refused(UNKNOWN if route is None else route.path, answer.reason)
+
+    def _refuse(self, request: Request, answer: Answer, reply: Reply) -> None:
+        self.refused(request, answer)
+        reply(answer)
 
     def _refuses(self, route: Route, health: Health, number: int) -> Answer | None:
         """Whether events are not even handed to Kafka: it is known to be away, or enough are waiting for it."""
@@ -116,6 +141,11 @@ class Ingress:
             return answers.OVERLOADED
         reason = health.refuses(route.topic)
         return None if reason is None else answers.unavailable(reason)
+
+    def _metrics(self, request: Request) -> Answer:
+        if request.method not in (b"GET", b"HEAD"):
+            return answers.WRONG_HEALTH_METHOD
+        return answers.metrics(self.tally.text(self.routes.kinds))
 
     def _state(self, request: Request) -> Answer:
         if request.method not in (b"GET", b"HEAD"):

@@ -8,21 +8,27 @@ from http import HTTPStatus
 import msgspec
 
 from penstock.errors import PenstockError
+from penstock.telemetry.exposition import CONTENT_TYPE
 
 RETRY_AFTER_SECONDS = 1
 ALLOW_EVENTS = ("Allow", "POST, OPTIONS")
 ALLOW_HEALTH = ("Allow", "GET, HEAD")
+# Words of telemetry.metrics.REJECTIONS; any other refusal is a bad request.
+REASONS = {404: "unknown address", 405: "wrong method", 413: "too large", 401: "not allowed", 403: "not allowed"}
 
 
 class Answer:
     """Status, headers and body, encoded once: most answers are sent many times."""
 
-    __slots__ = ("_body", "_head", "closing", "open", "status")
+    __slots__ = ("_body", "_head", "closing", "open", "reason", "status")
 
-    def __init__(self, status: int, body: bytes = b"", headers: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(
+        self, status: int, body: bytes = b"", headers: tuple[tuple[str, str], ...] = (), reason: str = ""
+    ) -> None:
         self.status = status
+        self.reason = reason  # why nothing was accepted, as the metrics count it; empty: it was, or nothing was sent
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in headers)]
-        if body:
+        if body and not any(name == "Content-Type" for name, _ in headers):
             lines.append("Content-Type: application/json")
         lines.append(f"Content-Length: {len(body)}\r\n")
         self._head = "\r\n".join(lines).encode("latin-1")
@@ -36,31 +42,43 @@ class Answer:
         return self._head + end + (b"" if without_body else self._body)
 
 
-def refusal(status: int, error: str, hint: str | None = None, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+def refusal(
+    status: int,
+    error: str,
+    hint: str | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
+    reason: str | None = None,
+) -> Answer:
     """An answer that says what was wrong and, where it is known, what to do."""
     said = {"error": error} if hint is None else {"error": error, "hint": hint}
-    return Answer(status, msgspec.json.encode(said), headers)
+    return Answer(status, msgspec.json.encode(said), headers, reason or REASONS.get(status, "bad request"))
 
 
-def unavailable(error: str, hint: str | None = None) -> Answer:
+def unavailable(error: str, hint: str | None = None, reason: str = "kafka") -> Answer:
     """503: nothing is wrong with the request, it may be sent again."""
-    return refusal(503, error, hint, (("Retry-After", str(RETRY_AFTER_SECONDS)),))
+    return refusal(503, error, hint, (("Retry-After", str(RETRY_AFTER_SECONDS)),), reason)
 
 
 def rejected(error: PenstockError) -> Answer:
-    return refusal(400, error.message, error.hint)
+    return refusal(400, error.message, error.hint, reason="bad event")
+
+
+def metrics(text: bytes) -> Answer:
+    return Answer(200, text, (("Content-Type", CONTENT_TYPE),))
 
 
 ACCEPTED = Answer(202)
 OK = Answer(200)
 OPTIONS = Answer(200, headers=(ALLOW_EVENTS,))
-NOT_READY = unavailable("the receiver has not read the contract yet", "is Kafka running, and the controller?")
-DRAINING = unavailable("the receiver is ending")
+NOT_READY = unavailable(
+    "the receiver has not read the contract yet", "is Kafka running, and the controller?", reason="not ready"
+)
+DRAINING = unavailable("the receiver is ending", reason="not ready")
 MISCONFIGURED = unavailable("the Kafka of this address cannot be used as it is set up; the receiver's log says why")
-OVERLOADED = unavailable("the receiver holds as many events as it may")
-TOO_MANY_CONNECTIONS = unavailable("the receiver has as many connections as it may")
+OVERLOADED = unavailable("the receiver holds as many events as it may", reason="overloaded")
+TOO_MANY_CONNECTIONS = unavailable("the receiver has as many connections as it may", reason="overloaded")
 WRONG_METHOD = refusal(405, "events come with POST", headers=(ALLOW_EVENTS,))
 WRONG_HEALTH_METHOD = refusal(405, "health is asked for with GET", headers=(ALLOW_HEALTH,))
 MALFORMED = refusal(400, "this is not well-formed HTTP/1.1")
 TIMED_OUT = refusal(408, "the request was not complete in time")
-FAILED = refusal(500, "the receiver failed on this request; its log says why")
+FAILED = refusal(500, "the receiver failed on this request; its log says why", reason="failed")

@@ -191,12 +191,14 @@ class Connection(asyncio.Protocol):
         self._held_bytes = 0
         self._clear()
         if refusal is not None:
+            self.site.ingress.refused(request, refusal)
             slot.fill(refusal)
             return
         try:
             self.site.ingress.accept(request, slot.fill)
         except Exception:
             logger.exception("a request failed")
+            self.site.ingress.refused(request, answers.FAILED)
             slot.fill(answers.FAILED)
 
     def _ends_after(self, request: Request) -> bool:
@@ -244,6 +246,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, answer: Answer) -> None:
         """An answer in the middle of a request. What still comes of it is not read, so the connection ends."""
+        self.site.ingress.refused(self._request, answer)
         slot = Slot(self, self._held_bytes, True, False)
         self._slots.append(slot)
         self._lingering = True

@@ -34,6 +34,11 @@ class Routes:
         return [*self.by_path.values(), *self.by_host.values()]
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """Of the resources, by the path of their address."""
+        return {route.path: key.partition("/")[0] for key, routes in list(self._by_key.items()) for route in routes}
+
+    @property
     def are_current(self) -> bool:
         return self._table.is_current
 

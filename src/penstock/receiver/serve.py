@@ -7,8 +7,11 @@ socket on the same port; when one dies all end, and whoever supervises the recei
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import socket
+import tempfile
+from pathlib import Path
 
 import uvloop
 
@@ -18,6 +21,7 @@ from penstock.kafka import secret_files
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.produce import ProducerLimits
+from penstock.kafka.telemetry import Teller
 from penstock.ports import require_free
 from penstock.receiver.accept import Ingress
 from penstock.receiver.connection import Connection, Site
@@ -25,11 +29,14 @@ from penstock.receiver.inflight import Inflight
 from penstock.receiver.outlets import Outlets
 from penstock.receiver.routes import Routes
 from penstock.receiver.settings import ReceiverSettings
+from penstock.receiver.tally import Tally
+from penstock.telemetry.metrics import INGRESS_CONNECTIONS, INGRESS_IN_FLIGHT
 
 logger = logging.getLogger("penstock.receiver")
 
 BACKLOG = 1024
 SWEEP_SECONDS = 0.5
+TELL_SECONDS = 1.0
 QUIET_SECONDS = 0.3  # an idle connection may have a request on its way when the end begins
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -43,12 +50,12 @@ def run(settings: ReceiverSettings) -> None:
         _run_one(settings)
 
 
-def _run_one(settings: ReceiverSettings) -> None:
+def _run_one(settings: ReceiverSettings, totals: Path | None = None) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, totals))
 
 
-async def _serve(settings: ReceiverSettings) -> None:
+async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
     loop = asyncio.get_running_loop()
     ending = asyncio.Event()
     for number in ENDING:
@@ -64,16 +71,22 @@ async def _serve(settings: ReceiverSettings) -> None:
     outlets = Outlets(clusters, limits)
     inflight = Inflight(settings.inflight_events, settings.inflight_bytes)
     routes = Routes(connection)
-    site = Site(settings, Ingress(routes, outlets, inflight), inflight)
+    tally = Tally(totals)
+    site = Site(settings, Ingress(routes, outlets, inflight, tally), inflight)
     routes.start()
     server = await loop.create_server(lambda: Connection(site), sock=_listen(settings), backlog=BACKLOG)
     logger.info("taking events on http://%s:%d", settings.host, settings.ingress_port)
     sweeping = loop.create_task(_sweep(site, outlets))
+    teller = Teller(connection)
+    telling = loop.create_task(_tell(site, teller))
     await ending.wait()
     logger.info("ending: %d connections, %d events under way", len(site.connections), inflight.events)
     server.close()
     await _drain(site, settings.drain_seconds)
     sweeping.cancel()
+    telling.cancel()
+    _tell_once(site, teller)
+    await asyncio.to_thread(teller.close)
     left = await outlets.end(settings.delivery_timeout_seconds)
     routes.stop()
     logger.info("ended: %d connections left, %d records unreported", len(site.connections), left)
@@ -104,6 +117,18 @@ async def _sweep(site: Site, outlets: Outlets) -> None:
             connection.sweep(now)
 
 
+async def _tell(site: Site, teller: Teller) -> None:
+    """Once a second, what was counted."""
+    while True:
+        await asyncio.sleep(TELL_SECONDS)
+        _tell_once(site, teller)
+
+
+def _tell_once(site: Site, teller: Teller) -> None:
+    gauges = {INGRESS_IN_FLIGHT.name: site.inflight.events, INGRESS_CONNECTIONS.name: len(site.connections)}
+    teller.tell(site.ingress.tally.grown({name: float(value) for name, value in gauges.items()}))
+
+
 async def _drain(site: Site, seconds: float) -> None:
     """Every connection ends with its next answer; idle ones when nothing has come for a moment."""
     site.is_draining = site.ingress.draining = True
@@ -118,7 +143,15 @@ async def _drain(site: Site, seconds: float) -> None:
 
 def _run_several(settings: ReceiverSettings) -> None:
     """Forks before any thread or Kafka client exists: neither survives a fork."""
-    children = {_fork(settings) for _ in range(settings.receiver_processes)}
+    totals = Path(tempfile.mkdtemp(prefix="penstock-receiver-"))
+    try:
+        _run_children(settings, totals)
+    finally:
+        shutil.rmtree(totals, ignore_errors=True)
+
+
+def _run_children(settings: ReceiverSettings, totals: Path) -> None:
+    children = {_fork(settings, totals) for _ in range(settings.receiver_processes)}
     is_ending = False
 
     def end(*_: object) -> None:
@@ -141,7 +174,7 @@ def _run_several(settings: ReceiverSettings) -> None:
         raise Unavailable(failed)
 
 
-def _fork(settings: ReceiverSettings) -> int:
+def _fork(settings: ReceiverSettings, totals: Path) -> int:
     die_with_parent = dies_with_parent(signal.SIGTERM)
     pid = os.fork()
     if pid != 0:
@@ -150,7 +183,7 @@ def _fork(settings: ReceiverSettings) -> int:
     try:
         if die_with_parent is not None:
             die_with_parent()
-        _run_one(settings)
+        _run_one(settings, totals)
         code = 0
     except BaseException:
         logger.exception("a receiver process failed")

@@ -1,0 +1,98 @@
+"""What the receiver says about itself on /metrics is what it did."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.contract.telemetry import TELEMETRY_TOPIC, Telemetry, decode_telemetry
+from penstock.kafka import topics
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.table import Table
+from penstock.telemetry.metrics import BY_NAME, REJECTIONS
+from tests.receiver.conftest import Address
+from tests.receiver.running import Receiver, give_address, running
+from tests.waiting import until
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def samples(receiver: Receiver) -> Samples:
+    answer = receiver.ask("GET", "/metrics")
+    assert (answer.status, answer.headers["content-type"][:10]) == (200, "text/plain")
+    families = text_string_to_metric_families(answer.body.decode())
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def of(found: Samples, metric: str, **labels: str) -> float:
+    return sum(v for (name, has), v in found.items() if name == metric and labels.items() <= dict(has).items())
+
+
+def test_events_and_refusals_are_counted(receiver: Receiver, address: Address) -> None:
+    """Accepted by address, refused by reason, and how long it took; all names are in the list of metrics."""
+    name = address.path.rpartition("/")[2]
+    before = samples(receiver)
+    for _ in range(7):
+        assert receiver.send(address.path).status == 202
+    batch = (
+        b"[" + b",".join(b'{"specversion":"1.0","id":"b%d","source":"/s","type":"t"}' % n for n in range(3)) + b"]"
+    )
+    json_batch = {"Content-Type": "application/cloudevents-batch+json"}
+    assert receiver.ask("POST", address.path, batch, json_batch).status == 202
+    assert receiver.send(address.path, ce_specversion="9").status == 400
+    assert receiver.send("/tests/nobody").status == 404
+    assert receiver.ask("GET", address.path).status == 405
+    assert receiver.raw(b"rubbish\r\n\r\n").status == 400
+
+    def grown(metric: str, **labels: str) -> float:
+        return of(samples(receiver), metric, **labels) - of(before, metric, **labels)
+
+    until(
+        lambda: grown("penstock_events_accepted_total", kind="Broker", namespace="tests", name=name) == 10, "counts"
+    )
+    assert grown("penstock_events_rejected_total", name=name, reason="bad event") == 1
+    assert grown("penstock_events_rejected_total", name=name, reason="wrong method") == 1
+    assert grown("penstock_events_rejected_total", name="", reason="unknown address") == 1
+    assert grown("penstock_events_rejected_total", name="", reason="bad request") == 1
+    assert grown("penstock_events_produced_total", topic=address.topic) == 10
+    assert grown("eventing_kafka_produced_msg_count", topic=address.topic) == 10
+    assert grown("penstock_ingress_seconds_count", name=name) == 8  # requests
+    known = set(BY_NAME) | {f"{name}_{part}" for name in BY_NAME for part in ("bucket", "sum", "count")}
+    assert {name for name, _ in samples(receiver)} <= known
+    reasons = {dict(labels)["reason"] for name, labels in samples(receiver) if name.endswith("rejected_total")}
+    assert reasons <= set(REJECTIONS)
+
+
+def test_several_processes_answer_with_the_sum(kafka: KafkaConnection) -> None:
+    """Whichever process of several is asked: its answer holds what all of them accepted."""
+    path, _ = give_address(kafka, "summed")
+    with running(kafka, receiver_processes=2) as receiver:
+        until(lambda: receiver.send(path).status == 202, "the address")
+        before = 1
+        for _ in range(20):
+            assert receiver.send(path).status == 202
+        for _ in range(4):  # each asks another process, as the system pleases
+            until(
+                lambda: of(samples(receiver), "penstock_events_accepted_total", name="summed") == before + 20, "sum"
+            )
+
+
+def test_the_same_goes_to_the_telemetry_topic(receiver: Receiver, address: Address, kafka: KafkaConnection) -> None:
+    """For the controller, once a second."""
+    topics.create_missing(kafka.admin(), [topics.TopicSpec(TELEMETRY_TOPIC, config=topics.SHORT_LIVED)])
+    told: list[Telemetry] = []
+
+    def take(_key: str, value: bytes | None) -> None:
+        found = decode_telemetry(value or b"{}")
+        if found.part == "receiver" and found.accepted.get(address.path):
+            told.append(found)
+
+    table = Table(kafka, TELEMETRY_TOPIC, take).start()
+    try:
+        table.wait_until_current()
+        before = sum(each.accepted[address.path] for each in told)
+        for _ in range(5):
+            assert receiver.send(address.path).status == 202
+        until(lambda: sum(each.accepted[address.path] for each in told) >= before + 5, "telemetry")
+    finally:
+        table.stop()
+    last = told[-1]
+    assert last.produced[address.topic] == last.accepted[address.path]
+    assert last.ingress[address.path].count == last.accepted[address.path]

@@ -6,6 +6,7 @@
     GET    /api/penstock/status, /api/penstock/lag/NS/NAME[?kind=trigger], /api/penstock/settings
     GET    /api/penstock/dependents/NS/NAME?kind=broker                    who loses something when it goes
     POST   /api/penstock/triggers/NS/NAME/reset                            {"to": "earliest", "dryRun": true}
+    POST   /api/penstock/triggers/NS/NAME/pause, …/resume                  see ``pausing``
     GET    /api/penstock/deadletters[?namespace=…&kind=…&name=…&ids=…&type=…&code=…&redriven=1&event=1]
     POST   /api/penstock/deadletters/redrive                               the same as a JSON object
     GET    /healthz, /readyz, /metrics; / and /static/… are the dashboard
@@ -25,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import dead_letters, metrics, pages, parts, positions
+from penstock.control import dead_letters, metrics, pages, parts, pausing, positions
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
 from penstock.control.kinds import KINDS, Kind, collection_path, kind_of_word, nearest
@@ -66,6 +67,7 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
     """The whole API. ``flags`` are the settings that came from the command line, to show where values came from."""
     routes = [
         *pages.routes(),
+        *pausing.routes(controller),
         Route("/healthz", _healthz),
         Route("/readyz", _readyz(controller)),
         Route("/metrics", _metrics(controller)),

@@ -142,8 +142,8 @@ def test_the_dashboard_and_the_metrics_know_all_kinds(controller: Bench) -> None
         assert f'{kind.name}: ["{kind.api_version}", "{kind.plural}"]' in script
     metrics = urllib.request.urlopen(f"{controller.server}/metrics").read().decode()
     assert 'penstock_resources{kind="KafkaSink",ready="True"} 1' in metrics
-    for kind, name in (("Subscription", "print"), ("KafkaSource", "archived")):
-        assert f'penstock_subscription_lag_events{{kind="{kind}",namespace="default",name="{name}"}} 0' in metrics
+    for word, name in (("Subscription", "print"), ("KafkaSource", "archived")):
+        assert f'penstock_subscription_lag_events{{kind="{word}",namespace="default",name="{name}"}} 0' in metrics
     status = json.loads(controller.run("status", "-o", "json").stdout)
     assert [each["metadata"]["name"] for each in status["kafkachannels"]] == ["jobs"]
     assert "kafkasources" in controller.run("status").stdout

@@ -37,6 +37,17 @@ Of = Annotated[
 ]
 Type = Annotated[str | None, typer.Option("--type", help="Only events of this type.")]
 Code = Annotated[int | None, typer.Option("--code", help="Only with this status of the last answer; 0: no answer.")]
+GROUP_COLUMNS = (
+    Column("GROUP"),
+    Column("SUBSCRIPTION", 50, shorten=True),
+    Column("ERROR", 60),
+    Column("COUNT", right=True),
+    Column("FIRST", 20),
+    Column("LAST", 40),
+    Column("STILL FAILING", 50),
+    Column("SAMPLE", 10, shorten=True),
+)
+
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")]
 
 
@@ -47,6 +58,7 @@ def listing(  # noqa: PLR0913 - options
     type_: Type = None,
     code: Code = None,
     redriven: Annotated[bool, typer.Option("--redriven", help="Also those that were sent again already.")] = False,
+    groups: Annotated[bool, typer.Option("--groups", help="Those that failed in the same way, together.")] = False,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     everywhere: Everywhere = False,
     output: options.PlainOutput = "table",
@@ -56,11 +68,15 @@ def listing(  # noqa: PLR0913 - options
 
     \b
     penstock deadletters list
+    penstock deadletters list --groups
     penstock deadletters list --trigger audit --code 503
     penstock deadletters list --of kafkasource/orders
     """
     options.checked(output, "table", "json")
     asked = _asked(_whose(trigger, of), type_, code, None if everywhere else namespace)
+    if groups:
+        _show_groups(_ask(server, asked, "/groups"), output, "" if everywhere else f" in namespace {namespace}")
+        return
     found = _ask(server, {**asked, "redriven": "1" if redriven else None})
     if output == "json":
         for item in found["items"]:
@@ -112,6 +128,11 @@ def redrive(  # noqa: PLR0913 - options
     of: Of = None,
     type_: Type = None,
     code: Code = None,
+    group: Annotated[str | None, typer.Option("--group", help="A group of `list --groups`.", metavar="GROUP")] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Events a second, 0: no limit. Otherwise 100.", min=0)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be sent, and to whom.")] = False,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
@@ -120,30 +141,90 @@ def redrive(  # noqa: PLR0913 - options
 
     \b
     penstock deadletters redrive 4711
-    penstock deadletters redrive --all --trigger audit
+    penstock deadletters redrive --all --trigger audit --dry-run
+    penstock deadletters redrive --all --trigger audit --rate 20
+    penstock deadletters redrive --group 6e1c0a7d22b4
 
-    They come behind what is in the topic by now. Exits with 3 when some could not be sent.
+    They come behind what is in the topic by now, as a job: Ctrl-C leaves it running, and `penstock jobs` shows it.
+    Exits with 3 when some could not be sent.
     """
     from penstock.cli.client import Client
+    from penstock.cli.jobs import watched
 
     options.checked(output, "table", "json")
-    if bool(ids) == everything:
-        raise typer.BadParameter("give ids, or --all")
+    if not (ids or everything or group) or (ids and everything):
+        raise typer.BadParameter("give ids, --group, or --all")
     client = Client(server)
-    asked = {**_asked(_whose(trigger, of), type_, code, namespace), "ids": ids or []}
-    count, problems, is_more = 0, [], True
-    while is_more:
-        done = client.post("/api/penstock/deadletters/redrive", asked)
-        count, is_more = count + done["redriven"], done["more"]
-        problems = done["problems"]  # they stay, so the last answer has them all
+    asked = _job(_asked(_whose(trigger, of), type_, code, namespace), ids or [], group, rate)
+    job = client.post("/api/penstock/jobs", {**asked, "dryRun": dry_run})
+    if dry_run:
+        _show_plan(job, output)
+        return
+    if job["plan"]["warning"]:
+        say(f"warning: {job['plan']['warning']}")
+    job = watched(client, job)
+    _end(job, output)
+
+
+def _end(job: dict[str, Any], output: str) -> None:
+    from penstock.errors import Unavailable
+
     if output == "json":
-        show_json({"redriven": count, "problems": problems})
+        show_json({"redriven": job["sent"], "problems": job["problems"], "job": job})
     else:
-        show(f"sent again: {count}")
-    for problem in problems:
+        show(f"sent again: {job['sent']}")
+    for problem in job["problems"]:
         say(f"{problem['id']}: {problem['message']}")
-    if problems:
-        raise typer.Exit(options.SOME_FAILED if count else 1)
+    if job["state"] == "failed":
+        raise Unavailable(
+            f"job {job['id']} failed after {job['sent']} of {job['plan']['count']}\n{job['error']}",
+            hint="the same command sends the rest: what was sent is marked",
+        )
+    if job["problems"] or job["state"] == "cancelled":
+        raise typer.Exit(options.SOME_FAILED if job["sent"] else 1)
+
+
+def _job(asked: dict[str, Any], ids: list[str], group: str | None, rate: float | None) -> dict[str, Any]:
+    """The API's words: there ``kind`` is the job's, and a subscription goes by its key."""
+    kind, name = asked.pop("kind", None), asked.pop("name", None)
+    of = f"{kind}/{asked['namespace']}/{name}" if kind else None
+    if group:
+        asked.pop("namespace")  # a group is of one subscription, wherever that is
+    return {"kind": "redrive", "ids": ids, "group": group, "rate": rate, "of": of, **asked}
+
+
+def _show_plan(job: dict[str, Any], output: str) -> None:
+    plan = job["plan"]
+    if output == "json":
+        show_json(job)
+        return
+    rate = f"{plan['rate']:g} a second, {plan['seconds']:g} s in all" if plan["rate"] else "no limit"
+    show(f"would send again: {plan['count']}")
+    show(f"rate:             {rate}")
+    for target in plan["target"]:
+        show(f"target:           {target['key']}: {target['count']} to {target['subscriber'] or 'nobody'}")
+    if plan["first"]:
+        show(f"failed between:   {plan['first']} and {plan['last']}")
+    if plan["warning"]:
+        say(f"warning: {plan['warning']}")
+
+
+def _show_groups(found: list[dict[str, Any]], output: str, where: str) -> None:
+    if output == "json":
+        show_json(found)
+    elif not found:
+        say(f"nothing was given up or dead-lettered{where}")
+    else:
+        show_table(GROUP_COLUMNS, [_group_row(each) for each in found])
+
+
+def _group_row(group: dict[str, Any]) -> list[str]:
+    failing = "yes" if group["still_failing"] else "no"
+    sample = " ".join(f"{group['sample']['reason']} {group['sample']['body']}".split())
+    return [
+        group["group"], group["key"], group["reason_kind"], str(group["count"]), group["first"], group["last"],
+        failing, sample,
+    ]  # fmt: skip
 
 
 def _whose(trigger: str | None, of: str | None) -> dict[str, str]:
@@ -169,11 +250,11 @@ def _asked(whose: dict[str, str], type_: str | None, code: int | None, namespace
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _ask(server: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _ask(server: str, asked: dict[str, Any], what: str = "") -> Any:
     from penstock.cli.client import Client
 
     query = urlencode({name: value for name, value in asked.items() if value is not None})
-    return dict(Client(server).get(f"/api/penstock/deadletters?{query}"))
+    return Client(server).get(f"/api/penstock/deadletters{what}?{query}")
 
 
 def _row(item: dict[str, Any], with_namespace: bool) -> list[str]:

@@ -42,6 +42,7 @@ COMMANDS = (
         "trigger", "trigger:trigger", "Try a trigger's filter on events; move a trigger to another position.", EVENTS
     ),
     Entry("deadletters", "deadletters:deadletters", "What was not delivered, and sending it once more.", EVENTS),
+    Entry("jobs", "jobs:jobs", "Work in the background: how far it is, and cancelling it.", EVENTS),
     Entry("receiver", "receiver:receiver", "HTTP to Kafka.", PARTS),
     Entry("dispatcher", "dispatcher:dispatcher", "Kafka to subscribers, with Spark.", PARTS),
     Entry("controller", "controller:controller", "Resources, statuses and the admin API.", PARTS),

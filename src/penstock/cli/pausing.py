@@ -36,11 +36,9 @@ def pause(
     penstock pause trigger/audit --until 2026-12-24T18:00:00Z
     penstock pause kafkasource/orders
     """
-    from penstock.control import names
-
-    notes = {names.PAUSED: reason, names.PAUSED_UNTIL: None if until is None else _time(until)}
-    shown = _annotate(server, namespace, kind, name, notes)
-    show(f"{shown} paused" + (f" until {notes[names.PAUSED_UNTIL]}" if until else ""))
+    end = None if until is None else _time(until)
+    shown = _post(server, namespace, (kind, name), "pause", {"reason": reason, "until": end})
+    show(f"{shown} paused" + (f" until {end}" if end else ""))
 
 
 def resume(
@@ -54,36 +52,24 @@ def resume(
     \b
     penstock resume trigger audit
     """
-    from penstock.control import names
-
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    notes = {names.PAUSED: None, names.PAUSED_UNTIL: None, names.RESUMED: now}
-    shown = _annotate(server, namespace, kind, name, notes)
-    show(f"{shown} resumed")
+    show(f"{_post(server, namespace, (kind, name), 'resume', {})} resumed")
 
 
-def _annotate(server: str, namespace: str, kind: str, name: str | None, notes: dict[str, str | None]) -> str:
+def _post(server: str, namespace: str, words: tuple[str, str | None], verb: str, body: dict[str, Any]) -> str:
+    """What was paused or resumed, as people call it."""
     from penstock.cli.client import Client
     from penstock.cli.targets import named
     from penstock.control.kinds import EGRESS
     from penstock.errors import Misused
 
+    kind, name = words
     (target,) = named(kind, [name] if name else [])
     if target.kind not in EGRESS:
         can = ", ".join(each.name.lower() for each in EGRESS)
         raise Misused(f"a {target.kind.name.lower()} cannot be paused", hint=f"these can: {can}")
     client = Client(server)
-    resource: dict[str, Any] = client.one(target.kind, namespace, str(target.name))
-    annotations = dict(resource["metadata"].get("annotations") or {})
-    for note, value in notes.items():
-        annotations.pop(note, None)
-        if value is not None:
-            annotations[note] = value
-    metadata = {"name": target.name, "namespace": namespace, "annotations": annotations}
-    if resource["metadata"].get("labels"):
-        metadata["labels"] = resource["metadata"]["labels"]
-    body = {each: resource[each] for each in ("apiVersion", "kind", "spec")}
-    client.apply(target.kind, {**body, "metadata": metadata})
+    client.one(target.kind, namespace, str(target.name))  # suggests near names when there is none
+    client.post(f"/api/penstock/{target.kind.plural}/{namespace}/{target.name}/{verb}", body)
     return target.shown
 
 

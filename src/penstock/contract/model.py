@@ -187,6 +187,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     time: float  # seconds since the epoch
     event: msgspec.Raw  # in CloudEvents' JSON form
     redriven: float = 0.0  # when it was sent again
+    answer: str = ""  # how the body of the last answer began
 
     @property
     def key(self) -> str:

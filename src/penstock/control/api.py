@@ -6,15 +6,18 @@
     GET    /api/penstock/status, /api/penstock/lag/NS/NAME[?kind=trigger], /api/penstock/settings
     GET    /api/penstock/dependents/NS/NAME?kind=broker                    who loses something when it goes
     POST   /api/penstock/triggers/NS/NAME/reset                            {"to": "earliest", "dryRun": true}
+    POST   /api/penstock/triggers/NS/NAME/pause, …/resume                  see ``pausing``
     GET    /api/penstock/deadletters[?namespace=…&kind=…&name=…&ids=…&type=…&code=…&redriven=1&event=1]
     POST   /api/penstock/deadletters/redrive                               the same as a JSON object
+    GET    /api/penstock/deadletters/groups                                those that failed in the same way
+    POST   /api/penstock/jobs                                              {"kind": "redrive", "group": …}; dryRun
+    GET    /api/penstock/jobs, /api/penstock/jobs/ID                       POST …/ID/cancel
     GET    /healthz, /readyz, /metrics; / and /static/… are the dashboard
 
 Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handlers over ``store``, ``parts`` and
 ``lag``; what blocks runs in a thread.
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
@@ -25,7 +28,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import dead_letters, metrics, pages, parts, positions
+from penstock.control import dead_letter_routes, metrics, pages, parts, pausing, positions
+from penstock.control.answers import error_response, json_body
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
 from penstock.control.kinds import KINDS, Kind, collection_path, kind_of_word, nearest
@@ -33,18 +37,9 @@ from penstock.control.settings import ControllerSettings
 from penstock.control.store import Conflict, Invalid
 from penstock.control.watch import Watchers
 from penstock.errors import PenstockError, Rejected, Unavailable
-from penstock.kafka.dead_letters import DeadLetters
 from penstock.settings import in_force
 
-LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
-
 Handler = Callable[[Request], Awaitable[Response]]
-
-
-def error_response(status: int, message: str, hint: str | None = None, problems: Any = ()) -> JSONResponse:
-    shown = [{"field": p.field, "message": p.message} for p in problems]
-    headers = {"Retry-After": "1"} if status == 503 else None
-    return JSONResponse({"error": message, "problems": shown, "hint": hint}, status, headers=headers)
 
 
 async def on_error(_request: Request, error: Exception) -> Response:
@@ -66,6 +61,7 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
     """The whole API. ``flags`` are the settings that came from the command line, to show where values came from."""
     routes = [
         *pages.routes(),
+        *pausing.routes(controller),
         Route("/healthz", _healthz),
         Route("/readyz", _readyz(controller)),
         Route("/metrics", _metrics(controller)),
@@ -74,8 +70,7 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         Route("/api/penstock/lag/{namespace}/{name}", _lag(controller)),
         Route("/api/penstock/dependents/{namespace}/{name}", _dependents(controller)),
         Route("/api/penstock/triggers/{namespace}/{name}/reset", _reset(controller), methods=["POST"]),
-        Route("/api/penstock/deadletters", _dead_letters(controller)),
-        Route("/api/penstock/deadletters/redrive", _redrive(controller), methods=["POST"]),
+        *dead_letter_routes.routes(controller),
     ]
     for kind in KINDS:
         routes += _kind_routes(kind, controller, watchers)
@@ -110,7 +105,7 @@ def _kind_routes(kind: Kind, controller: Controller, watchers: Watchers) -> list
         )
 
     async def apply(request: Request) -> Response:
-        applied = await _body(request)
+        applied = await json_body(request)
         _agree_with_path(applied, kind, request)
         dry_run = request.query_params.get("dryRun", "").lower() in ("1", "true", "all")
         resource, verdict = await run_in_threadpool(controller.store.apply, applied, dry_run=dry_run)
@@ -154,18 +149,6 @@ def _missing(controller: Controller, kind: Kind, namespace: str, name: str) -> R
     near = nearest(name, known)
     hint = f"did you mean {near}?" if near else f"`penstock get {kind.plural} -n {namespace}` lists them"
     return error_response(404, f'{kind.name.lower()} "{name}" does not exist in namespace {namespace}', hint)
-
-
-async def _body(request: Request) -> Any:
-    raw = b""
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > LONGEST_BODY:
-            raise Rejected(f"the object is larger than {LONGEST_BODY} bytes")
-    try:
-        return json.loads(raw)
-    except ValueError as error:
-        raise Rejected(f"the body is not JSON: {error}") from None
 
 
 def _agree_with_path(applied: Any, kind: Kind, request: Request) -> None:
@@ -237,7 +220,7 @@ def _dependents(controller: Controller) -> Handler:
 
 def _reset(controller: Controller) -> Handler:
     async def reset(request: Request) -> Response:
-        asked = await _body(request)
+        asked = await json_body(request)
         to = asked.get("to") if isinstance(asked, dict) else None
         if not isinstance(to, str):
             raise Rejected('the body must be an object such as {"to": "earliest"}')
@@ -249,29 +232,6 @@ def _reset(controller: Controller) -> Handler:
         return JSONResponse({"partitions": moves})
 
     return reset
-
-
-def _dead_letters(controller: Controller) -> Handler:
-    async def listing(request: Request) -> Response:
-        asked: dict[str, Any] = dict(request.query_params)
-        asked["ids"] = request.query_params.getlist("ids")
-        wanted = dead_letters.wanted_of(asked)
-        letters = DeadLetters(controller.world.connection)
-        found = await run_in_threadpool(dead_letters.listing, letters, wanted, with_events=bool(asked.get("event")))
-        return JSONResponse(found)
-
-    return listing
-
-
-def _redrive(controller: Controller) -> Handler:
-    async def redrive(request: Request) -> Response:
-        asked = await _body(request)
-        if not isinstance(asked, dict):
-            raise Rejected("the body must be a JSON object")
-        wanted = dead_letters.wanted_of(asked)
-        return JSONResponse(await run_in_threadpool(dead_letters.redrive, controller.world, wanted))
-
-    return redrive
 
 
 def _metrics(controller: Controller) -> Handler:

@@ -19,6 +19,7 @@ from penstock.contract.model import (
 )
 from penstock.contract.telemetry import DELIVERIES_TOPIC, TELEMETRY_TOPIC
 from penstock.control.agreements import Contract
+from penstock.control.jobs import Jobs
 from penstock.control.lag import LagReader
 from penstock.control.probe import Receiver
 from penstock.control.reconcile import Reconciler, Work, backoff_seconds
@@ -31,6 +32,7 @@ from penstock.control.world import Ledger, World
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.dead_letter_index import DeadLetterIndex
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import StartPositions
 from penstock.kafka.topics import COMPACTED, LOGGED, RECORDS, SHORT_LIVED, TopicSpec, create_missing
@@ -53,6 +55,7 @@ class Controller:
         self._on_change = on_change
         self._world: World | None = None
         self._lag: LagReader | None = None
+        self._jobs: Jobs | None = None
         self._reconciler: Reconciler | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._start, name="controller-start", daemon=True)
@@ -77,6 +80,12 @@ class Controller:
             raise Unavailable(f"the controller is starting: {self.waiting_for}", hint="try again in a moment")
         return self._lag
 
+    @property
+    def jobs(self) -> Jobs:
+        if self._jobs is None:
+            raise Unavailable(f"the controller is starting: {self.waiting_for}", hint="try again in a moment")
+        return self._jobs
+
     def start(self) -> None:
         self._thread.start()
 
@@ -85,8 +94,11 @@ class Controller:
         self._thread.join(timeout=2.0)
         if self._reconciler is not None:
             self._reconciler.stop()
+        if self._jobs is not None:
+            self._jobs.stop()
         if self._world is not None:
             self._world.reports.stop()
+            self._world.dead_letters.stop()
             self._world.groups.close()
             self._world.clusters.close()
             self._world.counts.stop()
@@ -143,11 +155,13 @@ class Controller:
             ledger=self._ledger_at(connection),
             secrets=secrets,
             clusters=Clusters(connection, settings.secrets_path),
+            dead_letters=DeadLetterIndex(connection).start(),
         )
         store.listen(self._on_change)
         self._world = world
         self._reconciler = Reconciler(world, Work())
         self._reconciler.start()
+        self._jobs = Jobs(world)
         self._lag = LagReader(world)
         logger.info("controller ready: %d resources", len(store.list()))
 

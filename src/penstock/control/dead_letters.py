@@ -1,19 +1,29 @@
-"""Dead letters as the API shows them, and the sending of them once more."""
+"""Dead letters as the API shows them: rows, and groups of those that failed in the same way.
 
-from collections.abc import Mapping
+Everything comes from the index (``kafka/dead_letter_index.py``), which follows the topic; only the events themselves
+are read when somebody wants to see one. Sending them once more is in ``redrive.py`` and ``jobs.py``.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from penstock.contract.model import HOME, Cluster, DeadLetter
-from penstock.control.kinds import EGRESS, kind_of_word, uid_of
+from penstock.contract.model import DeadLetter
+from penstock.control.kinds import kind_of_word
 from penstock.control.world import World
 from penstock.errors import Rejected
+from penstock.kafka.dead_letter_index import LONGEST_ID, LONGEST_TEXT, Indexed
 from penstock.kafka.dead_letters import DeadLetters
 
 MOST = 1000  # in one answer, and sent again by one request
+MOST_GROUPS = 500
+FRESH_SECONDS = 60.0  # a failure as young as this says that the subscriber still fails
 
 
 @dataclass(frozen=True)
@@ -24,11 +34,14 @@ class Wanted:
     kind: str | None = None  # of the resource that subscribes, like name
     name: str | None = None
     ids: frozenset[str] = frozenset()  # of events
+    keys: frozenset[str] = frozenset()  # of letters
+    group: str | None = None
     type: str | None = None
     code: int | None = None
+    since: float | None = None  # it was given up then, or later
     with_redriven: bool = False
 
-    def __call__(self, letter: DeadLetter) -> bool:
+    def __call__(self, letter: Indexed) -> bool:
         return (
             (self.with_redriven or not letter.redriven)
             and self.namespace in (None, letter.namespace)
@@ -36,7 +49,10 @@ class Wanted:
             and self.name in (None, letter.name)
             and self.type in (None, letter.type)
             and self.code in (None, letter.code)
+            and (self.since is None or letter.time >= self.since)
             and (not self.ids or letter.id in self.ids)
+            and (not self.keys or letter.key in self.keys)
+            and self.group in (None, group_of(letter))
         )
 
 
@@ -47,79 +63,162 @@ def wanted_of(asked: Mapping[str, Any]) -> Wanted:
     if code is not None and not str(code).isdigit():
         raise Rejected(f"code is {code!r}; a status such as 503 is expected, or 0 for no answer")
     return Wanted(
-        namespace=asked.get("namespace") or None,
+        namespace=_text(asked, "namespace"),
         kind=kind_of_word(str(kind)).name if kind else None,
-        name=asked.get("trigger") or asked.get("name") or None,
-        ids=frozenset(_ids(asked.get("ids"))),
-        type=asked.get("type") or None,
+        name=_text(asked, "trigger") or _text(asked, "name"),
+        ids=frozenset(each[:LONGEST_ID] for each in _texts(asked, "ids")),
+        keys=frozenset(_texts(asked, "keys")),
+        group=_text(asked, "group"),
+        type=(_text(asked, "type") or "")[:LONGEST_TEXT] or None,
         code=None if code is None else int(code),
+        since=_moment(asked.get("since")),
         with_redriven=str(asked.get("redriven", "")).lower() in ("1", "true"),
     )
 
 
-def listing(letters: DeadLetters, wanted: Wanted, *, with_events: bool) -> dict[str, Any]:
-    found, is_more = letters.read(wanted, MOST, with_events=with_events)
-    return {"items": [_shown(each, with_events) for each in reversed(found)], "more": is_more}
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def redrive(world: World, wanted: Wanted) -> dict[str, Any]:
-    """Sends the oldest of them once more; ``more``: there are others. Raises Rejected when there are none."""
-    letters = DeadLetters(world.connection)
-    found, is_more = letters.read(wanted, MOST, newest=False, with_events=True)
-    kinds = {each.name for each in EGRESS}
-    there = {uid_of(each) for each in world.store.list() if each["kind"] in kinds}
-    orphans = [each for each in found if each.uid not in there]
-    sendable = [each for each in found if each.uid in there]
-    if not found:
-        raise Rejected("no dead letter is like that", hint="`penstock deadletters list` shows them")
-    by_cluster: dict[Cluster, list[DeadLetter]] = {}
-    for each in sendable:
-        by_cluster.setdefault(_cluster_of(world, each), []).append(each)
-    sent = sum(letters.redrive(some, world.clusters.connection(cluster)) for cluster, some in by_cluster.items())
-    problems = [
-        {"id": each.id, "message": f"its {each.kind.lower()} {each.namespace}/{each.name} is no more"}
-        for each in orphans
-    ]
-    return {"redriven": sent, "problems": problems, "more": is_more and bool(sent)}
+def listing(world: World, wanted: Wanted, *, with_events: bool) -> dict[str, Any]:
+    """The newest of them, and whether there are more."""
+    index = world.dead_letters
+    index.wait_until_current()
+    found = index.find(wanted, with_redriven=wanted.with_redriven)
+    chosen = found[-MOST:]
+    events = _events(world, chosen) if with_events else {}
+    items = [_shown(each, events.get(each.key)) for each in reversed(chosen)]
+    return {"items": items, "more": len(found) > len(chosen) or index.is_more}
 
 
-def _cluster_of(world: World, letter: DeadLetter) -> Cluster:
-    """Where its topic is."""
-    agreed = world.contract.subscriptions(f"{letter.kind}/{letter.namespace}/{letter.name}")
-    return next((each.cluster for each in agreed if each.topic == letter.topic), HOME)
+def _events(world: World, letters: Iterable[Indexed]) -> dict[str, DeadLetter]:
+    return {each.key: each for each in DeadLetters(world.connection).at(each.record for each in letters)}
 
 
-def _ids(value: Any) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return value
-    raise Rejected("ids must be a list of texts")
-
-
-def _shown(letter: DeadLetter, with_event: bool) -> dict[str, Any]:
+def _shown(letter: Indexed, full: DeadLetter | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": letter.id,
         "source": letter.source,
         "type": letter.type,
         "namespace": letter.namespace,
         "subscription": f"{letter.kind.lower()}/{letter.name}",
+        "key": letter.key,
+        "group": group_of(letter),
         "outcome": letter.outcome,
         "reason": letter.reason,
         "code": letter.code,
         "attempts": letter.attempts,
-        "time": _time(letter.time),
+        "answer": letter.answer,
+        "time": shown_time(letter.time),
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
-        "redriven": _time(letter.redriven) if letter.redriven else None,
+        "redriven": shown_time(letter.redriven) if letter.redriven else None,
     }
-    if with_event:
-        shown["event"] = msgspec.json.decode(letter.event)
+    if full is not None:
+        shown["event"] = msgspec.json.decode(full.event)
     return shown
 
 
-def _time(seconds: float) -> str:
+# ── groups ────────────────────────────────────────────────────────────────────────────────────────────
+
+# What libcurl and we say when there is no answer, by the words that stay the same.
+_KINDS = (
+    (re.compile(r"timed out", re.I), "timeout"),
+    (re.compile(r"connection refused|could not connect|couldn't connect|failed to connect", re.I), "no connection"),
+    (re.compile(r"resolve", re.I), "host not found"),
+    (re.compile(r"ssl|tls|certificate", re.I), "TLS"),
+    (re.compile(r"reset|empty reply|recv failure|closed|send failure", re.I), "connection broken"),
+    (re.compile(r"the reply|reply to", re.I), "reply not taken"),
+)
+
+
+def kind_of_error(code: int, reason: str) -> str:
+    """What failed, without the particulars that differ from event to event."""
+    if code and not 200 <= code < 300:
+        return f"answered {code}"
+    for pattern, name in _KINDS:
+        if pattern.search(reason):
+            return name
+    return re.sub(r"[0-9]+", "…", reason.partition(":")[0])[:80] or "no answer"
+
+
+def group_of(letter: Indexed) -> str:
+    """Stable: the same for the same subscription, kind of error and code, whoever asks and whenever."""
+    return _group_name(letter.uid, letter.code, letter.reason)
+
+
+@lru_cache(maxsize=10_000)
+def _group_name(uid: str, code: int, reason: str) -> str:
+    text = f"{uid}\n{kind_of_error(code, reason)}\n{code}"
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def groups(world: World, wanted: Wanted) -> list[dict[str, Any]]:
+    """The largest first."""
+    index = world.dead_letters
+    index.wait_until_current()
+    found: dict[str, list[Indexed]] = {}
+    for letter in index.find(wanted):
+        found.setdefault(group_of(letter), []).append(letter)
+    largest = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))[:MOST_GROUPS]
+    return [_group(world, name, letters) for name, letters in largest]
+
+
+def _group(world: World, name: str, letters: list[Indexed]) -> dict[str, Any]:
+    last = letters[-1]
+    return {
+        "group": name,
+        "key": last.subscription,
+        "uid": last.uid,
+        "reason_kind": kind_of_error(last.code, last.reason),
+        "code": last.code,
+        "count": len(letters),
+        "first": shown_time(letters[0].time),
+        "last": shown_time(last.time),
+        "sample": {"reason": last.reason, "body": last.answer},
+        "still_failing": bool(still_failing(world, last.uid)),
+    }
+
+
+def still_failing(world: World, uid: str) -> str:
+    """Why its subscriber would most likely fail again; empty: nothing says so."""
+    now = world.clock().timestamp()
+    last = max(world.dead_letters.find(lambda each: each.uid == uid), key=lambda each: each.time, default=None)
+    if last is not None and now - last.time < FRESH_SECONDS:
+        return f"{last.reason}, {max(0, round(now - last.time))} s ago"
+    return ""
+
+
+# ── values of requests ────────────────────────────────────────────────────────────────────────────────
+
+
+def _text(asked: Mapping[str, Any], name: str) -> str | None:
+    value = asked.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Rejected(f"{name} must be text")
+    return value or None
+
+
+def _texts(asked: Mapping[str, Any], name: str) -> list[str]:
+    value = asked.get(name)
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return value
+    raise Rejected(f"{name} must be a list of texts")
+
+
+def _moment(value: Any) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise Rejected(f"since is {value!r}; a time such as 2026-11-16T14:02:11.482Z is expected") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def shown_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,7 +15,7 @@ from penstock.contract.model import RESOURCES_TOPIC
 from penstock.control import validate
 from penstock.control.admission import Stamp, Verdict, admitted
 from penstock.control.conditions import timestamp
-from penstock.control.kinds import SECRET, Resource, is_being_deleted, key_of, name_of, namespace_of
+from penstock.control.kinds import SECRET, Resource, annotations_of, is_being_deleted, key_of, name_of, namespace_of
 from penstock.control.records import Records
 from penstock.control.secrets import Secrets
 from penstock.errors import Rejected
@@ -48,6 +48,10 @@ class Store(Protocol):
 
     def apply(self, applied: Any, *, dry_run: bool = False) -> tuple[Resource, Verdict]:
         """The stored object and what it was; in a dry run what it would be, with nothing stored."""
+        ...
+
+    def annotate(self, kind: str, namespace: str, name: str, notes: dict[str, str | None]) -> Resource | None:
+        """Sets annotations (None takes one away) and leaves all else as it is; None when there is no such object."""
         ...
 
     def delete(self, kind: str, namespace: str, name: str) -> Resource | None:
@@ -121,6 +125,20 @@ class KafkaStore:
             if verdict != "unchanged":
                 self._write(resource, "ADDED" if old is None else "MODIFIED")
             return resource, verdict
+
+    def annotate(self, kind: str, namespace: str, name: str, notes: dict[str, str | None]) -> Resource | None:
+        with self._lock:  # held over reading and writing: nobody's change in between is undone
+            self._refresh()
+            old = self.get(kind, namespace, name)
+            if old is None:
+                return None
+            kept = {note: value for note, value in annotations_of(old).items() if note not in notes}
+            annotations = kept | {note: value for note, value in notes.items() if value is not None}
+            metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+            if old["metadata"].get("labels"):
+                metadata["labels"] = old["metadata"]["labels"]
+            applied = {field: old[field] for field in ("apiVersion", "kind", "spec")}
+            return self.apply({**applied, "metadata": metadata})[0]
 
     def delete(self, kind: str, namespace: str, name: str) -> Resource | None:
         with self._lock:

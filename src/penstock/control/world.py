@@ -16,6 +16,7 @@ from penstock.control.store import Store
 from penstock.control.telemetry import Counts
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.dead_letter_index import DeadLetterIndex
 from penstock.kafka.groups import Groups
 
 
@@ -44,6 +45,7 @@ class World:
     ledger: Ledger
     secrets: Secrets
     clusters: Clusters
+    dead_letters: DeadLetterIndex
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property

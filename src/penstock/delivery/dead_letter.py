@@ -33,6 +33,7 @@ class Verdict:
     reason: str
     attempts: int
     headers: tuple[bytes, ...]  # what the dead letter sink gets besides the event's own
+    answer: str = ""  # how its body began
 
 
 def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdict:
@@ -45,7 +46,8 @@ def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdic
     data = answer.body if answer.status else reason.encode()
     if data:
         headers.append(ERROR + b"data:" + base64.b64encode(data[:ERROR_DATA_BYTES]))
-    return Verdict(answer.status, reason, attempts, (*headers, *_extensions(answer)))
+    said = answer.body[:ERROR_DATA_BYTES].decode(errors="replace") if answer.status else ""
+    return Verdict(answer.status, reason, attempts, (*headers, *_extensions(answer)), said)
 
 
 def dead_letter_form(row: Row, found: Verdict) -> tuple[list[bytes], bytes]:
@@ -85,6 +87,7 @@ def dead_letter(subscription: Subscription, row: Row, found: Verdict, outcome: s
         attempts=found.attempts,
         time=now,
         event=msgspec.Raw(encode_event(event)),
+        answer=found.answer,
     )
     return record.key, encode(record)
 

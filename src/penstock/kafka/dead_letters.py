@@ -1,8 +1,10 @@
-"""The topic of dead letters, read from its beginning each time somebody asks, and the second way of an event."""
+"""The topic of dead letters: read whole or at places that are known, and the second way of an event."""
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import monotonic, time
+from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -17,6 +19,7 @@ from penstock.kafka.outbox import LARGEST_BYTES
 
 READ_SECONDS = 60.0
 FLUSH_SECONDS = 20.0
+FAR_APART = 500  # records that are closer are read one after the other
 NOTHING = msgspec.Raw(b"null")
 
 
@@ -41,6 +44,30 @@ class DeadLetters:
                 kept.pop(next(iter(kept)))
             kept[key] = letter if with_events else msgspec.structs.replace(letter, event=NOTHING)
         return sorted(kept.values(), key=lambda each: each.time), is_more
+
+    def at(self, offsets: Iterable[int]) -> Iterator[DeadLetter]:
+        """The letters whose records are there, with their events. One that has a later word may be gone by now."""
+        wanted = deque(sorted(set(offsets)))
+        consumer: Consumer = self._connection.consumer(**{"enable.partition.eof": True})
+        position = -FAR_APART - 1
+        try:
+            while wanted:
+                if wanted[0] - position > FAR_APART:
+                    position = wanted[0]
+                    consumer.assign([TopicPartition(DEAD_LETTERS_TOPIC, 0, position)])
+                message = _next(consumer)
+                if message is None:
+                    return  # the end of the topic
+                position = message.offset() + 1
+                while wanted and wanted[0] < message.offset():
+                    wanted.popleft()  # compacted away
+                value = message.value()
+                if wanted and wanted[0] == message.offset():
+                    wanted.popleft()
+                    if value is not None:
+                        yield decode_dead_letter(value)
+        finally:
+            consumer.close()
 
     def redrive(self, letters: Iterable[DeadLetter], topic_at: KafkaConnection | None = None) -> int:
         """Each goes once more to its subscription alone, by way of its topic, and is marked once Kafka has it.
@@ -88,6 +115,18 @@ class DeadLetters:
                     yield (message.key() or b"").decode(), None if value is None else decode_dead_letter(value)
         finally:
             consumer.close()
+
+
+def _next(consumer: Consumer) -> Any:
+    """The next record, or None at the end of the topic. Raises Unavailable."""
+    deadline = monotonic() + READ_SECONDS
+    while monotonic() < deadline:
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is None:
+            return message
+        if message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+            return None
+    raise Unavailable(f"the dead letters could not be read within {READ_SECONDS:g} s")
 
 
 class _Batch:

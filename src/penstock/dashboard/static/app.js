@@ -29,7 +29,7 @@ const HELP = [
 ];
 
 const feed = makeFeed();
-const [top, nav, main] = ["top", "nav", "main"].map((id) => document.getElementById(id));
+const [top, nav, main, view, banner] = ["top", "nav", "main", "view", "banner"].map((id) => document.getElementById(id));
 let dispose = null, shownPath = null, turn = 0;
 
 const first = () => path().split("/")[1] || "";
@@ -55,7 +55,7 @@ async function show() {
   if (!params) return lost("There is no such page", h("p", {}, h("code", {}, "#" + at), " is not an address of ", known[1], "."));
   document.title = `${page.title} · Penstock`;
   const container = h("div", { class: "page page-" + (known[0] || "overview") });
-  main.replaceChildren(container);
+  view.replaceChildren(container);
   if (shownPath !== null && shownPath !== at) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
   shownPath = at;
   try {
@@ -68,35 +68,41 @@ async function show() {
 
 function lost(title, ...more) {
   document.title = title + " · Penstock";
-  main.replaceChildren(h("div", { class: "page" }, heading(title), more, h("p", {}, "Go to ", h("a", { href: "#/" }, "the overview"), ", or choose a page from the menu.")));
+  view.replaceChildren(h("div", { class: "page" }, heading(title), more, h("p", {}, "Go to ", h("a", { href: "#/" }, "the overview"), ", or choose a page from the menu.")));
 }
 
 function failedToLoad(title, error) {
-  main.replaceChildren(h("div", { class: "page" }, heading(title),
+  view.replaceChildren(h("div", { class: "page" }, heading(title),
     fault({ cause: "This page could not be shown: " + error.message, address: location.origin, remedy: "Reload when the controller is back; `penstock status` tells what runs." }),
     h("p", {}, h("button", { type: "button", onclick: show }, "Try again"))));
 }
 
 function drawFrame() {
-  const state = feed.state, dead = state?.totals?.dead_letters, here = first();
-  const badges = { deadletters: dead, subscriptions: state?.totals?.paused };
-  render(nav, h("ul", {}, PAGES.map(([base, title, sign]) => h("li", {},
-    h("a", { href: "#/" + base, "aria-current": base === here ? "page" : null }, icon(sign), h("span", {}, title),
-      badges[base] ? h("span", { class: "badge" + (base === "deadletters" ? " bad" : ""), title: base === "deadletters" ? plural(dead, "dead letter") : badges[base] + " paused" }, badges[base] > 999 ? "999+" : String(badges[base])) : null)))));
-  render(top, 
+  const state = feed.state, here = first(), totals = state?.totals || {};
+  const badges = {
+    deadletters: [totals.dead_letters, "bad", plural(totals.dead_letters, "dead letter")],
+    subscriptions: [totals.paused, "warn", totals.paused + " paused"],
+  };
+  render(top,
     h("button", { type: "button", class: "quiet menu", "aria-label": "Menu", "aria-controls": "nav", "aria-expanded": String(document.body.classList.contains("menu")), onclick: () => { document.body.classList.toggle("menu"); drawFrame(); } }, icon("menu")),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "static/icon.svg", alt: "", width: "22", height: "22" }), "Penstock"),
-    h("div", { class: "parts", role: "group", "aria-label": "Parts" }, (state?.parts || []).map(part)),
-    h("span", { class: "live", title: feed.isLost ? "no numbers come" : "numbers come every second" }, h("i", { class: "dot" }), feed.isLost ? "no feed" : state ? "live" : "connecting"),
+    h("span", { class: "live", title: feed.isLost ? "no numbers come" : "numbers come every second" }, h("i", { class: "dot" }), feed.isLost ? "no feed" : state ? "live" : "…"),
     h("button", { type: "button", class: "quiet", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
     h("button", { type: "button", class: "quiet", "aria-label": "Keys", title: "Keys (?)", onclick: help }, icon("help")));
+  render(nav,
+    h("ul", {}, PAGES.map(([base, title, sign]) => {
+      const [number, tone, said] = badges[base] || [];
+      return h("li", {}, h("a", { href: "#/" + base, "aria-current": base === here ? "page" : null }, icon(sign), h("span", {}, title),
+        number ? h("span", { class: "badge " + tone, title: said }, number > 999 ? "999+" : String(number)) : null));
+    })),
+    state ? h("ul", { class: "parts", "aria-label": "Parts" }, state.parts.map(part)) : null);
   document.body.dataset.feed = feed.isLost ? "lost" : state ? "live" : "first";
   drawBanner();
 }
 
 const part = (each) =>
-  h("a", { class: "part " + (each.state === "running" ? "good" : "bad"), href: "#/", title: [each.name, each.state, each.reason, each.address].filter(Boolean).join(" · ") },
-    icon(each.state === "running" ? "ok" : "bad"), h("span", {}, each.name));
+  h("li", { class: each.state === "running" ? "good" : "bad", title: [each.state, each.reason, each.address].filter(Boolean).join(" · ") },
+    icon(each.state === "running" ? "ok" : "bad"), h("span", {}, each.name), h("span", { class: "dim" }, each.state === "running" ? "" : each.state));
 
 const REMEDIES = {
   kafka: "`penstock logs kafka` tells why. What was acknowledged is in its log; senders get 503 and may try again.",
@@ -105,11 +111,6 @@ const REMEDIES = {
 };
 
 function drawBanner() {
-  let banner = document.getElementById("banner");
-  if (!banner) {
-    banner = h("div", { id: "banner", role: "alert" });
-    top.after(banner);
-  }
   const away = feed.isLost ? [] : (feed.state?.parts || []).filter((each) => each.state !== "running");
   const said = feed.isLost && feed.problem ? [{ ...feed.problem, lead: feed.state ? "The numbers stand still. " : "" }]
     : away.map((each) => ({ cause: `The ${each.name} is ${each.state}${each.reason ? ": " + each.reason : ""}`, address: each.address, remedy: REMEDIES[each.name] || "`penstock status` tells more." }));
@@ -137,7 +138,7 @@ function help() {
 bind({
   "?": help,
   "/": () => {
-    const field = main.querySelector("[data-search]");
+    const field = view.querySelector("[data-search]");
     if (!field) return false;
     field.focus();
     field.select();

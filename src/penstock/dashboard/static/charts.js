@@ -47,11 +47,11 @@ export function sparkline(values, { label = "", tone = "accent" } = {}) {
     s("path", { class: "fill", d: bandOf(values, null, x, y) }), s("path", { class: "line", d: pathOf(values, x, y) }));
 }
 
-/** The next round number above: 1, 2, 5, 10, 20 … */
+/** The next round number above. */
 export function roundUp(n) {
   if (!(n > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(n));
-  return [1, 2, 2.5, 5, 10].map((m) => m * size).find((m) => m >= n * 0.999);
+  return [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((m) => m * size).find((m) => m >= n * 0.999);
 }
 
 export function chart({ label, times, series, format = String, stacked = false, height = 160, top: least = 0 }) {
@@ -62,7 +62,7 @@ export function chart({ label, times, series, format = String, stacked = false, 
   const lines = [0.25, 0.5, 0.75, 1].map((part) => s("line", { class: "grid", x1: 0, x2: 100, y1: 100 - part * 100, y2: 100 - part * 100 }));
   const marks = sums.map((one, i) => [
     stacked || one.area ? s("path", { class: `fill tone-${one.tone || i}`, d: bandOf(one.upper, one.lower, x, y) }) : null,
-    s("path", { class: `line tone-${one.tone || i}`, d: pathOf(one.upper, x, y) }),
+    s("path", { class: `line tone-${one.tone || i}`, d: pathOf(stacked && i ? one.upper.map((v, at) => (one.values[at] ? v : null)) : one.upper, x, y) }),
   ]);
   const legend = h("div", { class: "legend" }, series.map((one, i) => h("span", { class: `tone-${one.tone || i}` }, h("i", {}), one.name,
     h("b", {}, format(lastKnown(one.values))))));

@@ -1,4 +1,4 @@
-// A table of rows of 34 px: sorted by its headings, moved through with j, k and Enter, quiet under the cursor.
+// A table of rows of 32 px: sorted by its headings, moved through with j, k and Enter, quiet under the cursor.
 //
 //   const rows = makeTable({
 //     name: "subscriptions",                        // of its state in the URL (?sort=), and its label

@@ -137,7 +137,7 @@ export function choice(name, { label, options, onchange }) {
       options.map(([v, text]) => h("option", { value: v, selected: v === value }, text))));
 }
 
-/** A title with what can be done beside it. */
+/** A title, with filters and what can be done in the same line: rows begin further up. */
 export const heading = (title, ...more) => h("div", { class: "heading" }, h("h1", {}, title), more);
 
 export const facts = (pairs) =>

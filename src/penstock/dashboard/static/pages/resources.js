@@ -70,8 +70,7 @@ export default {
       show();
     }
     container.append(
-      heading("Resources"),
-      h("div", { class: "filters" }, search("q", { label: "Search by name", onchange: show }),
+      heading("Resources", search("q", { label: "Search by name", onchange: show }),
         choice("kind", { label: "Kind", options: [["", "all"], ...Object.keys(KINDS).map((kind) => [kind, kind])], onchange: show })),
       host, table.element, panel.element);
     show();

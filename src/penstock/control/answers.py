@@ -1,0 +1,36 @@
+"""What handlers of the admin API share: errors as JSON, and bodies that are JSON."""
+
+import json
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from penstock.errors import Rejected
+
+LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
+
+
+def error_response(status: int, message: str, hint: str | None = None, problems: Any = ()) -> JSONResponse:
+    shown = [{"field": p.field, "message": p.message} for p in problems]
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return JSONResponse({"error": message, "problems": shown, "hint": hint}, status, headers=headers)
+
+
+async def json_body(request: Request) -> Any:
+    raw = b""
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LONGEST_BODY:
+            raise Rejected(f"the object is larger than {LONGEST_BODY} bytes")
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        raise Rejected(f"the body is not JSON: {error}") from None
+
+
+async def json_object(request: Request) -> dict[str, Any]:
+    found = await json_body(request)
+    if not isinstance(found, dict):
+        raise Rejected("the body must be a JSON object")
+    return found

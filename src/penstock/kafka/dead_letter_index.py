@@ -1,0 +1,273 @@
+"""The dead letters, known without their events: an index that follows the topic, so that nobody has to read it whole.
+
+In: the records of the topic, from its beginning. Out: for each letter who did not take it and why, and where its
+record is. The controller keeps one (``control/dead_letters.py``) for groups, rows, counts and jobs.
+
+Memory is bounded: of those that were not sent again the newest ``MOST`` are known, of the others the newest few. When
+enough of them are sent again, the topic is read once more for those that had no room.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, decode_dead_letter
+from penstock.errors import Unavailable
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ends import Ends
+
+logger = logging.getLogger("penstock.kafka")
+
+MOST = 50_000  # about 25 MB
+MOST_REDRIVEN = 5_000
+MOST_MARKED = 500_000
+REREAD_SECONDS = 30.0  # not more often than this
+LONGEST_TEXT = 300  # of a reason, an answer, a source, a type
+LONGEST_ID = 1000
+POLL_SECONDS = 0.2
+LOOK_SECONDS = 30.0  # how often it is asked what retention has taken
+CURRENT_SECONDS = 10.0
+CLOSED_SECONDS = 5.0
+
+
+class Indexed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A dead letter without its event. The names are those of ``DeadLetter``."""
+
+    record: int  # the offset of its record among the dead letters
+    id: str
+    source: str
+    type: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    topic: str
+    partition: int
+    offset: int
+    outcome: str
+    reason: str
+    code: int
+    attempts: int
+    time: float
+    redriven: float
+    answer: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.uid}/{self.partition}/{self.offset}"
+
+    @property
+    def subscription(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The dead letters of a subscription that were not sent again."""
+
+    count: int
+    oldest: float  # seconds since the epoch
+
+
+class DeadLetterIndex:
+    """Kept current by a thread from ``start`` to ``stop``."""
+
+    def __init__(self, connection: KafkaConnection, most: int = MOST) -> None:
+        self._connection = connection
+        self._most = most
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._open: dict[str, Indexed] = {}  # not sent again, in the order of their records
+        self._redriven: dict[str, Indexed] = {}
+        self._waiting: Mapping[str, Waiting] | None = None  # until something changes
+        self._left_out = False  # of the open ones
+        self._marked: set[int] = set()  # hashes of keys that were sent again: their first word is passed by
+        self._reread_due = 0.0
+        self._current = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="dead-letters", daemon=True)
+
+    def start(self) -> "DeadLetterIndex":
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5.0)
+
+    def wait_until_current(self, timeout_seconds: float = CURRENT_SECONDS) -> None:
+        if not self._current.wait(timeout_seconds):
+            raise Unavailable(
+                f"topic {DEAD_LETTERS_TOPIC} at {self._connection.bootstrap_servers} is not read to its end yet",
+                hint="try again in a moment; is Kafka running?",
+            )
+
+    def find(
+        self, wanted: Callable[[Indexed], bool] = lambda _: True, *, with_redriven: bool = False
+    ) -> list[Indexed]:
+        """Those, the oldest first."""
+        with self._lock:
+            known = [*self._open.values(), *(self._redriven.values() if with_redriven else ())]
+        return sorted((each for each in known if wanted(each)), key=lambda each: each.time)
+
+    def is_open(self, key: str) -> bool:
+        """Whether it is known and has not been sent again."""
+        with self._lock:
+            return key in self._open
+
+    def wait_until_closed(self, keys: Iterable[str], timeout_seconds: float = CLOSED_SECONDS) -> bool:
+        """Whether all of them are known as sent again; who has marked them asks, so that it sees its own work."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not any(key in self._open for key in keys), timeout_seconds)
+
+    def waiting(self) -> Mapping[str, Waiting]:
+        """How many there are and since when, by the uid of the subscription. Cheap: it may be asked every second."""
+        with self._lock:
+            if self._waiting is None:
+                found: dict[str, Waiting] = {}
+                for each in self._open.values():
+                    before = found.get(each.uid, Waiting(0, each.time))
+                    found[each.uid] = Waiting(before.count + 1, min(before.oldest, each.time))
+                self._waiting = found
+            return self._waiting
+
+    @property
+    def is_more(self) -> bool:
+        """Whether there are older ones that had no room here."""
+        return self._left_out
+
+    # ── the thread ────────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._read_and_follow()
+            except Exception:
+                logger.exception("the dead letters cannot be followed; it is tried again")
+                self._stopping.wait(1.0)
+
+    def _read_and_follow(self) -> None:
+        """From the beginning on; returns when it has to be read once more."""
+        end = self._find_end()
+        consumer = self._connection.consumer()
+        self._left_out = False
+        reached, look_due = 0, time.monotonic() + LOOK_SECONDS
+        try:
+            consumer.assign([TopicPartition(DEAD_LETTERS_TOPIC, 0, 0)])
+            while not self._stopping.is_set():
+                if reached >= end:
+                    self._current.set()
+                reached = max(reached, self._take(consumer))
+                if time.monotonic() >= look_due:
+                    look_due = time.monotonic() + LOOK_SECONDS
+                    self._forget_before(self._begin_of(consumer))
+                if self._current.is_set() and self._has_room_again():
+                    self._current.clear()
+                    return
+        finally:
+            consumer.close()
+
+    def _has_room_again(self) -> bool:
+        if not self._left_out or len(self._open) > self._most // 2 or time.monotonic() < self._reread_due:
+            return False
+        self._reread_due = time.monotonic() + REREAD_SECONDS
+        return True
+
+    def _find_end(self) -> int:
+        ends = Ends(self._connection)
+        try:
+            while not self._stopping.is_set():
+                try:
+                    return ends.of(DEAD_LETTERS_TOPIC)
+                except Unavailable as error:
+                    logger.debug("dead letters: %s", error.message)
+                    self._stopping.wait(POLL_SECONDS)
+        finally:
+            ends.close()
+        return 0
+
+    def _take(self, consumer: Consumer) -> int:
+        """Takes what has come and returns the offset behind it."""
+        reached = 0
+        first = consumer.poll(POLL_SECONDS)
+        for message in [] if first is None else [first, *consumer.consume(500, 0)]:
+            if message.error() is not None:
+                logger.debug("dead letters: %s", message.error())
+                continue
+            reached = message.offset() + 1
+            key, value = (message.key() or b"").decode(), message.value()
+            try:
+                letter = None if value is None else _indexed(decode_dead_letter(value), message.offset())
+            except msgspec.DecodeError as error:
+                logger.warning("the dead letter at offset %d is none and is skipped: %s", message.offset(), error)
+                continue
+            self._note(key, letter)
+        return reached
+
+    def _note(self, key: str, letter: Indexed | None) -> None:
+        with self._lock:
+            self._waiting = None
+            self._open.pop(key, None)  # an earlier word on the same event
+            if letter is None or letter.redriven:
+                self._redriven.pop(key, None)
+            is_reading = not self._current.is_set()  # what was there before; a later word may be known already
+            if letter is None or (is_reading and not letter.redriven and hash(key) in self._marked):
+                return
+            if letter.redriven and len(self._marked) < MOST_MARKED:
+                self._marked.add(hash(key))
+            elif not letter.redriven:
+                self._marked.discard(hash(key))
+            kept, most = (self._redriven, MOST_REDRIVEN) if letter.redriven else (self._open, self._most)
+            kept[key] = letter
+            if len(kept) > most:
+                kept.pop(next(iter(kept)))
+                self._left_out = self._left_out or kept is self._open
+            self._changed.notify_all()
+
+    def _begin_of(self, consumer: Consumer) -> int:
+        try:
+            begin, _ = consumer.get_watermark_offsets(TopicPartition(DEAD_LETTERS_TOPIC, 0), timeout=5.0)
+            return int(begin)
+        except KafkaException as error:
+            logger.debug("dead letters: %s", error)
+            return 0
+
+    def _forget_before(self, begin: int) -> None:
+        """What retention has taken."""
+        with self._lock:
+            self._waiting = None
+            for kept in (self._open, self._redriven):
+                for key in [key for key, each in kept.items() if each.record < begin]:
+                    del kept[key]
+
+
+def _indexed(letter: DeadLetter, record: int) -> Indexed:
+    """Words that many letters share are kept once."""
+    same = sys.intern
+    return Indexed(
+        record=record,
+        id=letter.id[:LONGEST_ID],
+        source=same(letter.source[:LONGEST_TEXT]),
+        type=same(letter.type[:LONGEST_TEXT]),
+        kind=same(letter.kind),
+        namespace=same(letter.namespace),
+        name=same(letter.name),
+        uid=same(letter.uid),
+        topic=same(letter.topic),
+        partition=letter.partition,
+        offset=letter.offset,
+        outcome=same(letter.outcome),
+        reason=same(letter.reason[:LONGEST_TEXT]),
+        code=letter.code,
+        attempts=letter.attempts,
+        time=letter.time,
+        redriven=letter.redriven,
+        answer=same(letter.answer[:LONGEST_TEXT]),
+    )

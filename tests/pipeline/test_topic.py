@@ -122,7 +122,7 @@ def topic(world: World, known: KnownLedger) -> Topic:
     nothing: Any = None
     ledger: Any = known
     made = Topic(
-        "orders", Environment(nothing, DispatcherSettings(), nothing, ledger, nothing, nothing, nothing, 0.0)
+        "orders", Environment(nothing, DispatcherSettings(), nothing, ledger, nothing, nothing, nothing, nothing, 0.0)
     )
     made.wanted = (A, B)
     return made

@@ -16,10 +16,12 @@ from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger, Ledger, LedgerPart
+from penstock.kafka.telemetry import Teller
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
 from penstock.pipeline.running import Environment, Running
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.topic_query import TopicQuery
+from penstock.pipeline.vitals import Vitals
 from penstock.pipeline.worker import Assignment
 
 
@@ -43,7 +45,10 @@ def topic_query(kafka: KafkaConnection) -> TopicQuery:
     session: Any = None
     ledger, producer, clusters = FollowedLedger(kafka), kafka.lasting_producer(), Clusters(kafka, Path("nowhere"))
     bells = Doorbells(clusters, lambda *_: None)
-    environment = Environment(session, DispatcherSettings(), kafka, ledger, producer, clusters, bells, time.time())
+    vitals = Vitals(session, Path("nowhere"), Teller(kafka))
+    environment = Environment(
+        session, DispatcherSettings(), kafka, ledger, producer, clusters, bells, vitals, time.time()
+    )
     return TopicQuery("orders", environment)
 
 

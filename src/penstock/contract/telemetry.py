@@ -58,7 +58,7 @@ class Telemetry(msgspec.Struct, omit_defaults=True):
     rejected: dict[str, Counts] = {}  # by address and reason (telemetry.metrics.REJECTIONS)
     produced: Counts = {}  # by topic
     ingress: dict[str, Durations] = {}
-    gauges: dict[str, float] = {}  # of the process, by the metric's name
+    gauges: dict[str, float] = {}  # of the process, by the metric's name; the value of a label follows a colon
     # of the dispatcher
     batch_gaps: dict[str, Durations] = {}  # by topic
     query_starts: Counts = {}  # by topic

@@ -34,6 +34,7 @@ from penstock.kafka.group_image import GroupImages
 from penstock.kafka.java import java_home
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
+from penstock.kafka.telemetry import Teller
 from penstock.pipeline.marks import WorkerWatch
 from penstock.pipeline.questions import routes
 from penstock.pipeline.retention import RetentionWatch
@@ -42,6 +43,7 @@ from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.stream import warm_up
 from penstock.pipeline.topic import Topic
+from penstock.pipeline.vitals import Vitals
 from penstock.pipeline.worker import MARKS
 from penstock.ports import http_url
 from penstock.telemetry.http import Listener
@@ -70,11 +72,15 @@ def run(settings: DispatcherSettings) -> None:
     notes = Notes()
     clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir))
     doorbells = Doorbells(clusters, notes.ring)
-    environment = Environment(session, settings, connection, ledger, producer, clusters, doorbells, started_at)
+    vitals = Vitals(session, scratch.absolute() / MARKS, Teller(connection))
+    environment = Environment(
+        session, settings, connection, ledger, producer, clusters, doorbells, vitals, started_at
+    )
     listener = Listener(settings.host, settings.dispatcher_port, routes(environment), may_move=True)
     dispatcher = Dispatcher(environment, notes, http_url(settings.host, listener.port))
     try:
         dispatcher.start(stopping)
+        vitals.start()
         with ready_mark(Path(settings.data_dir)):
             while dispatcher.has_changes and not stopping.is_set():
                 dispatcher.rest()
@@ -87,6 +93,7 @@ def run(settings: DispatcherSettings) -> None:
     finally:
         dispatcher.stop()
         listener.stop()
+        vitals.stop()
         session.stop()
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -137,6 +144,8 @@ class Dispatcher:
         self._is_stopped = threading.Event()
         self._slots = slots(environment.session)
         self._has_beaten = threading.Event()
+        environment.vitals.slots = lambda: (self._free_slots(), self._slots - self._free_slots())
+        environment.vitals.reports = lambda: [topic.report for topic in list(self._topics.values())]
         self._partitions_due = time.monotonic() + PARTITIONS_SECONDS
 
     def start(self, stopping: threading.Event) -> None:
@@ -251,7 +260,7 @@ class Dispatcher:
         self._environment.clusters.keep_only(each.cluster for found in wanted.values() for each in found)
 
     def _free_slots(self) -> int:
-        return self._slots - sum(topic.slots for topic in self._topics.values())
+        return self._slots - sum(topic.slots for topic in list(self._topics.values()))
 
     def _prepare_one(self) -> None:
         """A cold topic in each quiet round: the start that its next event asks for."""

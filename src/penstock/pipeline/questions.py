@@ -9,6 +9,7 @@ Every handler runs in a thread of the listener. Searches use the session of the 
 from collections.abc import Mapping
 
 from penstock.pipeline.running import Environment
+from penstock.telemetry.exposition import CONTENT_TYPE
 from penstock.telemetry.http import Answered, Handler
 
 
@@ -16,4 +17,7 @@ def routes(environment: Environment) -> Mapping[str, Handler]:
     def readyz(_query: Mapping[str, str], _body: bytes) -> Answered:
         return Answered(b"ok\n", "text/plain")
 
-    return {"GET /readyz": readyz}
+    def metrics(_query: Mapping[str, str], _body: bytes) -> Answered:
+        return Answered(environment.vitals.text(), CONTENT_TYPE)
+
+    return {"GET /readyz": readyz, "GET /metrics": metrics}

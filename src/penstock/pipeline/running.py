@@ -19,6 +19,7 @@ from penstock.pipeline.gears import Gear
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.start import Lane
 from penstock.pipeline.stream import QueryPlan
+from penstock.pipeline.vitals import Vitals
 from penstock.pipeline.worker import Assignment
 
 
@@ -33,6 +34,7 @@ class Environment:
     producer: Producer  # for claims and the ledger; a new one would cost every start a quarter of a second
     clusters: Clusters
     doorbells: Doorbells
+    vitals: Vitals
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
     first_query: int = 0  # the number of no query: all that this dispatcher draws are higher
 

@@ -181,6 +181,7 @@ class TopicQuery:
         self.gearbox.at_start(1, may_rest=False)
         try:
             query = prepared.start()
+            self._environment.vitals.started(self.place)
         except Exception as error:
             self._failed(first_line(error))
             return
@@ -329,6 +330,7 @@ class TopicQuery:
             return Running(None, gear, assignment, wanted, (), checkpoint, time.time(), plan=plan)
         plan = QueryPlan(assignment, beginning.offsets, str(checkpoint), gear, environment.source(wanted))
         query = start_query(environment.session, settings, plan)
+        environment.vitals.started(self.place)
         self._predecessor_until = None
         served = tuple(beginning.offsets)
         return Running(query, gear, assignment, wanted, served, checkpoint, time.time(), beginning.behind)

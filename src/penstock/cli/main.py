@@ -29,6 +29,7 @@ COMMANDS = (
     Entry("settings", "settings:settings", "The settings in force and where each came from.", SYSTEM),
     Entry("sizing", "sizing:sizing", "The memory that deliveries may take at most.", SYSTEM),
     Entry("fetch", "fetch:fetch", "Fetch what this machine lacks, so that nothing needs the network.", SYSTEM),
+    Entry("must-gather", "must_gather:must_gather", "One file with everything that support needs.", SYSTEM),
     Entry("apply", "resources:apply", "Create or change resources from YAML.", RESOURCES),
     Entry("get", "resources:get", "List resources, or show one.", RESOURCES),
     Entry("describe", "resources:describe", "All about one resource, for reading.", RESOURCES),

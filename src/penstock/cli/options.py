@@ -22,6 +22,10 @@ Namespace = Annotated[
 Output = Annotated[str, typer.Option("--output", "-o", help="json, yaml, wide or table.", metavar="FORMAT")]
 PlainOutput = Annotated[str, typer.Option("--output", "-o", help="json or table.", metavar="FORMAT")]
 
+DataDir = Annotated[
+    str, typer.Option(envvar="PENSTOCK_DATA_DIR", help="The data directory that `up` was given.", metavar="DIR")
+]
+
 
 def checked(output: str, *accepted: str) -> str:
     """The output format, if the command knows it."""

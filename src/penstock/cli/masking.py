@@ -1,0 +1,111 @@
+"""Secrets taken out of text that leaves the machine: by what they are, and by how they look.
+
+What is in the secrets directory is known, so it is found wherever it stands, also as base64. What is not known is
+found by its form: passwords in URLs, values of keys such as ``password``, bearer tokens. Used by ``must-gather``.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+MASK = "********"
+SHORTEST = 4  # what is shorter stands in every text, and masking it would destroy the text
+_IN_URL = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/@:\"'<>]*:)([^\s/@\"'<>]+)(@)", re.IGNORECASE)
+_IN_QUERY = re.compile(
+    r"([?&](?:password|passwd|pwd|token|access_token|api[_-]?key|secret|sig|signature)=)([^&\s\"'<>]+)",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"\b((?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_BY_KEY = re.compile(
+    r"""(["']?\b[\w.-]*(?:passw(?:or)?d|passphrase|token|api[._-]?key|client[._-]?secret|secret[._-]?key|private[._-]?key
+    |jaas[._]config|credentials?)["']?\s*[:=]\s*)(?!["']?(?:null|true|false|none)\b)("[^"\n]*"|'[^'\n]*'|[^\s,;&}\]]+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_PRIVATE_PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+SECRET_VARIABLE = re.compile(r"PASSW|TOKEN|SECRET(?!S_DIR)|CREDENTIAL|API_?KEY|HEADERS", re.IGNORECASE)
+
+
+class Masking:
+    """Grows while one learns: every value that is known from then on is masked."""
+
+    def __init__(self, values: Iterable[str] = (), *, is_off: bool = False) -> None:
+        self.is_off = is_off
+        self._values: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+        self.know(values)
+
+    def know(self, values: Iterable[str]) -> None:
+        for value in values:
+            for form in (value, value.strip(), unquote(value)):
+                if len(form) >= SHORTEST:
+                    self._values |= {form, *_base64_forms(form), json.dumps(form)[1:-1]}
+        self._pattern = None
+
+    def learn_urls(self, text: str) -> None:
+        """The passwords in the URLs of this text, so that they are found without their URL too."""
+        for before, password, _ in _IN_URL.findall(text):
+            user = before.rpartition("//")[2].rstrip(":")
+            self.know([password, f"{user}:{password}", f"{unquote(user)}:{unquote(password)}"])
+        self.know(value for _, value in _IN_QUERY.findall(text))
+
+    def __call__(self, text: str) -> str:
+        if self.is_off:
+            return text
+        text = _IN_URL.sub(rf"\1{MASK}\3", text)
+        text = _IN_QUERY.sub(rf"\1{MASK}", text)
+        text = _BEARER.sub(rf"\1{MASK}", text)
+        text = _BY_KEY.sub(rf"\1{MASK}", text)
+        text = _PRIVATE_PEM.sub(MASK, text)
+        if self._values and self._pattern is None:
+            longest_first = sorted(self._values, key=len, reverse=True)
+            self._pattern = re.compile("|".join(re.escape(each) for each in longest_first))
+        return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def variable(self, name: str, value: str) -> str:
+        """The value of a variable of the environment."""
+        return MASK if value and not self.is_off and SECRET_VARIABLE.search(name) else self(value)
+
+
+def _base64_forms(text: str) -> Iterator[str]:
+    raw = text.encode()
+    yield base64.b64encode(raw).decode()
+    yield base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def values_in(secrets_dir: Path) -> Iterator[str]:
+    """Everything secret in the secrets directory. Raises OSError for what cannot be read."""
+    for path in sorted(secrets_dir.rglob("*")):
+        if path.is_file():
+            yield from _values_of(path.read_bytes())
+
+
+def _values_of(raw: bytes) -> Iterator[str]:
+    """Of a Secret (keys and base64), or of any other file: each word of it."""
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        found = None
+    if isinstance(found, dict):
+        for value in found.values():
+            yield str(value)
+            yield from _pieces(_decoded(str(value)))
+    else:
+        yield from _pieces(raw.decode(errors="replace"))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    yield text
+    for word in text.split():
+        yield word
+        yield word.removeprefix("whsec_")
+        yield word.partition("=")[2]  # a file of settings
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode(errors="replace")
+    except ValueError:
+        return ""

@@ -1,0 +1,68 @@
+"""Secrets do not leave the machine, and what only looks like one stays readable."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.masking import MASK, Masking, values_in
+from penstock.kafka import secret_files
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://bob:hunter2@host/x", f"http://bob:{MASK}@host/x"),
+        ("sent to http://:tok@host:80/", f"sent to http://:{MASK}@host:80/"),
+        ("http://host/in?token=abc123&x=1", f"http://host/in?token={MASK}&x=1"),
+        ("Authorization: Bearer eyJhbGciOi.abc", f"Authorization: Bearer {MASK}"),
+        ('"sasl.password": "x y z",', f'"sasl.password": {MASK},'),
+        ("password: swordfish", f"password: {MASK}"),
+        ("client_secret=abc", f"client_secret={MASK}"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", MASK),
+    ],
+)
+def test_a_secret_is_known_by_its_form(text: str, shown: str) -> None:
+    assert Masking()(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "auth.secret.ref.name: kafka-auth",
+        "http://127.0.0.1:8090/default/shop",
+        "penstock.dev/delivery.signing-secret: orders",
+        "2026-11-16T15:15:10.123Z INFO penstock.receiver: started with 3 keys",
+        "password: null",
+        "knative-broker-default-shop@kafka-1:9092",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert Masking()(text) == text
+
+
+def test_what_is_known_is_found_in_any_form() -> None:
+    masking = Masking(["sword/fish 7"])
+    encoded = base64.b64encode(b"sword/fish 7").decode()
+    assert masking(f"a sword/fish 7 b {encoded} c") == f"a {MASK} b {MASK} c"
+
+
+def test_a_password_of_a_url_is_found_without_its_url() -> None:
+    masking = Masking()
+    masking.learn_urls("uri: http://bob:s%2Fcret@host/x")
+    basic = base64.b64encode(b"bob:s/cret").decode()
+    assert masking(f"s/cret or s%2Fcret or {basic}") == f"{MASK} or {MASK} or {MASK}"
+
+
+def test_everything_in_the_secrets_directory_is_known(tmp_path: Path) -> None:
+    secret_files.write(
+        tmp_path, "default/kafka", {"password": b"correct horse", "user.key": b"-line one\nline-two-of-it"}
+    )
+    (tmp_path / "default" / "signing").write_text("whsec_AAAABBBBCCCC\nwhsec_DDDDEEEEFFFF\n")
+    masking = Masking(values_in(tmp_path))
+    for told in ("correct horse", "line-two-of-it", "AAAABBBBCCCC", "whsec_DDDDEEEEFFFF"):
+        assert told not in masking(f"it is {told}!")
+
+
+def test_nothing_is_masked_when_all_is_asked_for() -> None:
+    assert Masking(is_off=True)("http://bob:hunter2@host") == "http://bob:hunter2@host"

@@ -86,7 +86,7 @@ function drawFrame() {
   render(top,
     h("button", { type: "button", class: "quiet menu", "aria-label": "Menu", "aria-controls": "nav", "aria-expanded": String(document.body.classList.contains("menu")), onclick: () => { document.body.classList.toggle("menu"); drawFrame(); } }, icon("menu")),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "static/icon.svg", alt: "", width: "22", height: "22" }), "Penstock"),
-    h("span", { class: "live", title: feed.isLost ? "no numbers come" : "numbers come every second" }, h("i", { class: "dot" }), feed.isLost ? "no feed" : state ? "live" : "…"),
+    h("span", { class: "live", title: feed.isLost ? "no numbers come" : "numbers come every second" }, h("i", { class: "dot" }), feed.isLost ? "no feed" : state ? h("span", { class: "hidden" }, "live") : "…"),
     h("button", { type: "button", class: "quiet", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
     h("button", { type: "button", class: "quiet", "aria-label": "Keys", title: "Keys (?)", onclick: help }, icon("help")));
   render(nav,

@@ -25,6 +25,7 @@ class Profile:
     idle_brokers: int = 100
     many_triggers: int = 500
     many_channels: int = 50
+    cost_rounds: int = 7
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500
 
@@ -49,6 +50,7 @@ QUICK = Profile(
     idle_brokers=10,
     many_triggers=50,
     many_channels=5,
+    cost_rounds=2,
     consumer_events_one=3_000,
     consumer_events_ten=300,
 )

@@ -40,7 +40,8 @@ class SystemFailed(Exception):
 class System:
     """One running Penstock."""
 
-    def __init__(self, keep: bool = False) -> None:
+    def __init__(self, keep: bool = False, environment: Mapping[str, str] | None = None) -> None:
+        self.environment = dict(environment or {})  # settings of its parts
         self.keep = keep  # leave the data directory for whoever looks for a cause
         self.data_dir = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
         ingress, admin, kafka = _free_ports(3)
@@ -88,7 +89,7 @@ class System:
                 capture_output=True,
                 text=True,
                 timeout=seconds,
-                env={**os.environ, "PENSTOCK_SERVER": self.server},
+                env={**os.environ, **self.environment, "PENSTOCK_SERVER": self.server},
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:

@@ -1,6 +1,7 @@
 """What was promised against what was measured, and Penstock against the baselines of the same run (pure)."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from bench.model import (
     BATCHES,
@@ -21,6 +22,8 @@ from bench.model import (
     TEN_TERMS,
     UNDISTURBED,
     UNORDERED,
+    WITH_TELEMETRY,
+    WITHOUT_TELEMETRY,
     Idle,
     Ratio,
     Results,
@@ -73,7 +76,27 @@ def targets(results: Results) -> list[Target]:
         _at_most("500 triggers and 50 channels, apply, s", 60, many.apply_seconds if many else None),
         _at_most("500 triggers and 50 channels, all of them ready, s", 60, many.ready_seconds if many else None),
         _at_most("500 triggers and 50 channels, controller, MB", 300, many.controller_megabytes if many else None),
+        _at_least("telemetry on, events/s over off", 0.97, _events_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)),
+        _at_most(
+            "telemetry on, CPU time per event over off", 1.03, _cpu_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)
+        ),
     ]
+
+
+def _events_of(results: Results, way: str, other: str) -> float | None:
+    """Events a second of one way over those of another, the median of their turns."""
+    mine, theirs = ([r.events_per_second for r in results.runs if r.scenario == each] for each in (way, other))
+    return round(median(mine) / median(theirs), 3) if mine and theirs else None
+
+
+def _cpu_of(results: Results, way: str, other: str) -> float | None:
+    """The same for all processor time that our own processes take for an event."""
+
+    def cpu(run: Run) -> float:
+        return sum(us for group, us in run.cpu_us_per_event.items() if group not in ("generator", "sink"))
+
+    mine, theirs = ([cpu(r) for r in results.runs if r.scenario == each] for each in (way, other))
+    return round(median(mine) / median(theirs), 3) if mine and theirs else None
 
 
 def ratios(results: Results) -> list[Ratio]:

@@ -79,6 +79,15 @@ class Tally:
         return taken
 
 
+class SilentTally(Tally):
+    """For measuring what the other costs."""
+
+    __slots__ = ()
+
+    def note(self, attempt: Attempted, ended: int = DELIVERED, why: str = "") -> None:
+        pass
+
+
 def how_failed(attempt: Any, *, is_last: bool) -> int:
     """Of an attempt that failed: what the log says of it."""
     if attempt.verdict is not None:

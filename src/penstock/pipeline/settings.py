@@ -34,6 +34,7 @@ class DispatcherSettings:
     private_addresses: Literal["allow", "refuse"] = setting(
         "allow", "whether subscribers may be in private networks or on this host; link-local is always refused"
     )
+    telemetry: Literal["on", "off"] = setting("on", "off: deliveries are neither counted nor logged")
     delivery_log: Literal["all", "failures", "off"] = setting(
         "all", "which attempts are kept for `penstock explain`: all, only what failed at least once, none"
     )

@@ -28,7 +28,7 @@ from penstock.pipeline.running import Environment, Running, cluster_of, failure_
 from penstock.pipeline.session import slots
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
 from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
-from penstock.pipeline.worker import DEAD_SECONDS, Assignment, scope_of, shared_scope
+from penstock.pipeline.worker import DEAD_SECONDS, SILENT, Assignment, scope_of, shared_scope
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -319,7 +319,7 @@ class TopicQuery:
             scratch_dir=str(Path(settings.data_dir, "scratch").absolute()),
             secrets_dir=str(secret_files.folder(settings.data_dir, settings.secrets_dir)),
             cluster=cluster_of(wanted),
-            delivery_log=settings.delivery_log,
+            delivery_log=settings.delivery_log if settings.telemetry == "on" else SILENT,
             ends_with_input=gear == "bulk",
         )
         name = f"{self.topic}-{beginning.topic_id}-{self.uid or 'all'}-{next(self._count)}"

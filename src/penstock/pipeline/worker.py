@@ -26,6 +26,7 @@ from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 from penstock.delivery.sign import read_keys
+from penstock.delivery.tally import SilentTally
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.clusters import Clusters
@@ -49,6 +50,7 @@ DEAD_SECONDS = 5.0  # and when it is likely that there will be none
 READ_SECONDS = 20.0
 STANDBY_SECONDS = 5.0  # without a row
 KEYS_SECONDS = 5.0  # how often signing keys are read again
+SILENT = "silent"  # nothing is noted
 MARKS = "marks"  # in the scratch folder
 STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 MOST_WAITING = 2_000  # records of the ledger that Kafka has not taken
@@ -314,6 +316,8 @@ class Holding:
             limits = share(subscription.delivery, window, self._assignment.partitions)
             lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
             lane.is_parked = self._is_apart(key, entry)
+            if self._assignment.delivery_log == SILENT:
+                lane.tally = SilentTally()
             self._give_keys(lane)
             lanes.append(lane)
         return lanes

@@ -105,7 +105,7 @@ class Ingress:
 
     def _send(self, route: Route, outlet: Outlet, request: Request, events: list[Event], reply: Reply) -> None:
         traces = [(name, value) for raw, name in TRACES if (value := request.header(raw)) and PRINTABLE.match(value)]
-        if not route.is_foreign:
+        if not (route.is_foreign or self.tally.is_silent):
             traces.append((RECEIVED, b"%d" % int(time() * 1e6)))
         records = [encode_record(event, route.content_mode, traces) for event in events]
         number = len(records)
@@ -124,8 +124,8 @@ class Ingress:
         outlet.producer.send(route.topic, records, settled)
 
     def refused(self, request: Request | None, answer: Answer) -> None:
-        """Counts it. Questions about health are no events."""
-        if answer.reason and (request is None or request.path not in HEALTH):
+        """Counts it. Questions about health, and probes of the mesh, are no events."""
+        if answer.reason and (request is None or not (request.path in HEALTH or request.header(b"k-network-probe"))):
             route = None if request is None else request.route
             self.tally.refused(UNKNOWN if route is None else route.path, answer.reason)
 

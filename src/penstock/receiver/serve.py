@@ -29,7 +29,7 @@ from penstock.receiver.inflight import Inflight
 from penstock.receiver.outlets import Outlets
 from penstock.receiver.routes import Routes
 from penstock.receiver.settings import ReceiverSettings
-from penstock.receiver.tally import Tally
+from penstock.receiver.tally import SilentTally, Tally
 from penstock.telemetry.metrics import INGRESS_CONNECTIONS, INGRESS_IN_FLIGHT
 
 logger = logging.getLogger("penstock.receiver")
@@ -71,7 +71,7 @@ async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
     outlets = Outlets(clusters, limits)
     inflight = Inflight(settings.inflight_events, settings.inflight_bytes)
     routes = Routes(connection)
-    tally = Tally(totals)
+    tally = Tally(totals) if settings.telemetry == "on" else SilentTally(totals)
     site = Site(settings, Ingress(routes, outlets, inflight, tally), inflight)
     routes.start()
     server = await loop.create_server(lambda: Connection(site), sock=_listen(settings), backlog=BACKLOG)

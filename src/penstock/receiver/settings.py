@@ -1,6 +1,7 @@
 """The settings of the receiver process."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from penstock.settings import setting
 
@@ -21,4 +22,5 @@ class ReceiverSettings:
     read_timeout_seconds: float = setting(15.0, "a request must be complete this long after its first byte")
     idle_timeout_seconds: float = setting(75.0, "a connection without requests is closed after this time")
     delivery_timeout_seconds: float = setting(2.5, "how long Kafka may take to acknowledge; then the answer is 503")
+    telemetry: Literal["on", "off"] = setting("on", "off: nothing is counted")
     drain_seconds: float = setting(10.0, "how long an ending receiver waits for what it has accepted")

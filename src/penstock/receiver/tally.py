@@ -34,6 +34,8 @@ STALE_SECONDS = 10.0  # a neighbour's file that is older is one of a process tha
 class Tally:
     """By address, which is the path of a route."""
 
+    is_silent = False
+
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder  # of all processes on this port; None: there is only this one
         self._source = f"{socket.gethostname()}:{os.getpid()}"
@@ -107,6 +109,18 @@ class Tally:
                 if path.stat().st_mtime < time() - STALE_SECONDS:
                     told.gauges = {}
                 yield told
+
+
+class SilentTally(Tally):
+    """For measuring what the other costs."""
+
+    is_silent = True
+
+    def accepted(self, address: str, topic: str, events: int, seconds: float) -> None:
+        pass
+
+    def refused(self, address: str, reason: str) -> None:
+        pass
 
 
 def _add(total: Telemetry, growth: Telemetry) -> None:

@@ -9,7 +9,6 @@ import { ask, choice, copy, drawer, empty, facts, failed, fault, heading, search
 
 const UNDO_SECONDS = 5;
 const errorOf = (row) => (row.code && (row.code < 200 || row.code > 299) ? `answered ${row.code}` : row.reason);
-const ofRow = (row) => { const [kind, name] = row.subscription.split("/"); return `${row.kind || kind}/${row.namespace}/${name}`; };
 const short = (key) => key.split("/").slice(1).join("/").replace(/^default\//, "");
 
 export default {
@@ -32,9 +31,9 @@ export default {
         { title: "Count", cell: (g) => count(g.count), sort: (g) => g.count, number: true },
         { title: "First", cell: (g) => when(g.first), sort: (g) => g.first, minor: true },
         { title: "Last", cell: (g) => when(g.last), sort: (g) => g.last, minor: true },
-        { title: "Now", cell: (g) => (g.still_failing ? status("still failing", { tone: "warn", title: "its subscriber failed a moment ago" }) : h("span", { class: "dim" }, "–")) },
+        { title: "Now", minor: true, cell: (g) => (g.still_failing ? status("still failing", { tone: "warn", title: "its subscriber failed a moment ago" }) : h("span", { class: "dim" }, "–")) },
         { title: "Sample", cell: (g) => [g.sample.reason, g.sample.body].filter(Boolean).join(" · "), class: "wide dim", minor: true },
-        { title: "", cell: (g) => h("button", { type: "button", "data-act": "redrive", "aria-label": `Redrive ${plural(g.count, "letter")} of ${g.key}, ${g.reason_kind}` }, icon("retry"), `Redrive ${count(g.count)}`), class: "number" },
+        { title: "", cell: (g) => h("button", { type: "button", "data-act": "redrive", "aria-label": `Redrive ${plural(g.count, "letter")} of ${g.key}, ${g.reason_kind}` }, icon("retry"), `Redrive ${count(g.count)}`), class: "act" },
       ],
       empty: () => groups === null ? empty("Loading …") : query().q || query().of
         ? empty("No group fits the filter.", h("button", { type: "button", onclick: clear }, "Show all"))
@@ -48,12 +47,12 @@ export default {
       columns: [
         { title: "Event", cell: (r) => r.id, sort: (r) => r.id, class: "name" },
         { title: "Type", cell: (r) => r.type, sort: (r) => r.type },
-        { title: "Subscription", cell: (r) => short(ofRow(r)), sort: (r) => r.subscription, minor: true },
+        { title: "Subscription", cell: (r) => short(r.of), sort: (r) => r.subscription, minor: true },
         { title: "Error", cell: errorOf, sort: errorOf },
         { title: "Attempts", cell: (r) => r.attempts, number: true, minor: true },
         { title: "Outcome", cell: (r) => r.outcome, minor: true },
         { title: "Failed", cell: (r) => when(r.time), sort: (r) => r.time },
-        { title: "", class: "number", cell: (r) => leaving.has(r.key) ? h("button", { type: "button", "data-act": "undo" }, "Undo")
+        { title: "", class: "act", cell: (r) => leaving.has(r.key) ? h("button", { type: "button", "data-act": "undo" }, "Undo")
           : h("button", { type: "button", "data-act": "redrive", "aria-label": `Redrive ${r.id}` }, "Redrive") },
       ],
       empty: () => rows === null ? empty("Loading …") : empty("No dead letter fits.", query().group ? h("button", { type: "button", onclick: clear }, "Show those of all groups") : null),
@@ -122,8 +121,7 @@ export default {
     }
 
     const redriveGroup = (group) => redriveMany({ group: group.group }, `Redrive ${short(group.key)}, ${group.reason_kind}?`);
-    const redriveSince = (row) => redriveMany({ of: ofLetter(row), since: row.time }, `Redrive all of ${short(ofLetter(row))} since ${row.id}?`);
-    const ofLetter = (row) => (groups || []).find((g) => g.group === row.group)?.key || ofRow(row);
+    const redriveSince = (row) => redriveMany({ of: row.of, since: row.time }, `Redrive all of ${short(row.of)} since ${row.id}?`);
 
     async function redriveMany(chosen, title) {
       try {
@@ -161,11 +159,11 @@ export default {
           h("div", { class: "filters" },
             row.redriven ? status("sent again", { tone: "good" }) : h("button", { type: "button", class: "main", onclick: () => redriveOne(row) }, icon("retry"), "Redrive"),
             row.redriven ? null : h("button", { type: "button", onclick: () => redriveSince(row) }, "Redrive all since this one"),
-            h("a", { class: "button", href: href(`/events/${encodeURIComponent(row.place || row.topic)}/${row.partition}/${row.offset}`) }, "What happened to it"),
+            h("a", { class: "button", href: href(`/events/${encodeURIComponent(row.place)}/${row.partition}/${row.offset}`) }, "What happened to it"),
             copy(row.id, "Copy id")),
           section("Failure", facts([
             ["Error", status(errorOf(row), { tone: "bad" })], ["Reason", row.reason], ["Attempts", row.attempts], ["Outcome", row.outcome], ["When", when(row.time)],
-            ["Subscription", h("a", { href: ofKey("/subscriptions", ofLetter(row)) }, ofLetter(row))],
+            ["Subscription", h("a", { href: ofKey("/subscriptions", row.of) }, row.of)],
             ["Topic", `${row.topic}, partition ${row.partition}, offset ${row.offset}`], ["Sent again", row.redriven ? when(row.redriven) : null],
           ]), row.answer ? [h("h3", {}, "Answer"), h("pre", { class: "code", tabindex: "0" }, row.answer)] : null),
           section(["Event ", text ? copy(() => text, "Copy JSON") : null], text ? h("pre", { class: "code", tabindex: "0" }, text) : h("p", { class: "dim" }, found?.error ? found.error.message : "Loading …")),

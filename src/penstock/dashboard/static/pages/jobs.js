@@ -34,7 +34,7 @@ export default {
         { title: "Reached", cell: (job) => (job.event_time ? clock(job.event_time) : "–"), hint: "the time at which the last one had failed", minor: true },
         { title: "Rate", cell: (job) => (job.plan.rate ? rate(job.plan.rate) + "/s" : "no limit"), number: true, minor: true },
         { title: "Created", cell: (job) => when(job.created), sort: (job) => job.created, minor: true },
-        { title: "", class: "number", cell: (job) => (isActive(job) ? h("button", { type: "button", "data-act": "cancel", "aria-label": "Cancel " + job.id }, "Cancel") : "") },
+        { title: "", class: "act", cell: (job) => (isActive(job) ? h("button", { type: "button", "data-act": "cancel", "aria-label": "Cancel " + job.id }, "Cancel") : "") },
       ],
       empty: () => jobs === null ? empty("Loading …") : empty("There are no jobs.", h("p", {}, "Sending ", h("a", { href: "#/deadletters" }, "dead letters"), " again starts one. The list begins anew when the controller does; what was sent stays marked.")),
     });

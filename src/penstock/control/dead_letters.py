@@ -86,12 +86,22 @@ def listing(world: World, wanted: Wanted, *, with_events: bool) -> dict[str, Any
     found = index.find(wanted, with_redriven=wanted.with_redriven)
     chosen = found[-MOST:]
     events = _events(world, chosen) if with_events else {}
-    items = [_shown(each, events.get(each.key)) for each in reversed(chosen)]
+    places = {(each.subscription, each.topic): _place(world, each) for each in chosen}
+    items = [
+        {**_shown(each, events.get(each.key)), "place": places[each.subscription, each.topic]}
+        for each in reversed(chosen)
+    ]
     return {"items": items, "more": len(found) > len(chosen) or index.is_more}
 
 
 def _events(world: World, letters: Iterable[Indexed]) -> dict[str, DeadLetter]:
     return {each.key: each for each in DeadLetters(world.connection).at(each.record for each in letters)}
+
+
+def _place(world: World, letter: Indexed) -> str:
+    """Which topic it is, of all clusters together."""
+    agreed = world.contract.subscriptions(letter.subscription)
+    return next((each.place for each in agreed if each.topic == letter.topic), letter.topic)
 
 
 def _shown(letter: Indexed, full: DeadLetter | None) -> dict[str, Any]:
@@ -101,6 +111,7 @@ def _shown(letter: Indexed, full: DeadLetter | None) -> dict[str, Any]:
         "type": letter.type,
         "namespace": letter.namespace,
         "subscription": f"{letter.kind.lower()}/{letter.name}",
+        "of": letter.subscription,
         "key": letter.key,
         "group": group_of(letter),
         "outcome": letter.outcome,

@@ -28,7 +28,10 @@ def routes() -> list[Route]:
 
 def _answer(request: Request, file: StaticFile) -> Response:
     """Browsers ask each time and get the content only when it has changed."""
-    headers = {**HEADERS, "ETag": file.etag}
+    headers = {**HEADERS, "ETag": file.etag, "Vary": "Accept-Encoding"}
     if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        return Response(file.packed, media_type=file.content_type, headers=headers)
     return Response(file.content, media_type=file.content_type, headers=headers)

@@ -3,6 +3,7 @@
 Called by ``control/pages.py``. A file that is added under ``static/`` is served without being named anywhere.
 """
 
+import gzip
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 INDEX = "index.html"
-LARGEST_IN_ALL = 150_000  # bytes, before compression: a page that loads at once needs no more
+LARGEST_IN_ALL = 150_000  # bytes of all pages together, as they are sent: what loads at once needs no more
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -31,6 +32,7 @@ HEADERS = {
 @dataclass(frozen=True)
 class StaticFile:
     content: bytes
+    packed: bytes  # with gzip
     content_type: str
     etag: str
 
@@ -51,7 +53,8 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _file(path: str, content: bytes) -> StaticFile:
-    return StaticFile(content, _TYPES[_suffix(path)], f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    return StaticFile(content, gzip.compress(content, mtime=0), _TYPES[_suffix(path)], tag)
 
 
 def _suffix(path: str) -> str:

@@ -1,0 +1,51 @@
+// Attempts as a timeline: a bar for each, as long as its request took; gaps with the time waited; long gaps folded; a ghost
+// for the next one.
+
+import { h } from "./dom.js";
+import { clock, millis, toDate } from "./format.js";
+
+const LEAST = 26, MOST = 170; // pixels of a bar or a gap
+
+/** [{kind: "bar" | "gap" | "ghost", ms, folded, …}] from attempts and the time of the next. Pure. */
+export function pieces(attempts, nextTry) {
+  const found = [];
+  let end = null;
+  const gap = (begin) => { if (end !== null) found.push({ kind: "gap", ms: Math.max(0, begin - end) }); };
+  for (const attempt of attempts) {
+    const begin = toDate(attempt.time).getTime();
+    gap(begin);
+    found.push({ kind: "bar", ms: attempt.took_ms, attempt });
+    end = begin + attempt.took_ms;
+  }
+  if (nextTry) {
+    gap(toDate(nextTry).getTime());
+    found.push({ kind: "ghost", ms: 0, at: nextTry });
+  }
+  const lengths = found.filter((p) => p.ms > 0).map((p) => p.ms).sort((a, b) => a - b);
+  const usual = lengths[Math.floor((lengths.length - 1) / 2)] || 1;
+  for (const piece of found) {
+    piece.folded = piece.kind === "gap" && piece.ms > usual * 8 && found.length > 3;
+    piece.pixels = piece.folded ? 56 : Math.round(Math.min(MOST, Math.max(LEAST, (piece.ms / usual) * 60)));
+  }
+  return found;
+}
+
+const isGood = (attempt) => attempt.ended === "delivered";
+export const said = (attempt) => (attempt.status ? String(attempt.status) : "no answer");
+
+export function timeline(attempts, nextTry, maxAttempts) {
+  if (!attempts.length && !nextTry) return null;
+  let n = 0;
+  return h("ol", { class: "timeline", "aria-label": "Attempts" }, pieces(attempts, nextTry).map((piece) => {
+    const style = { "min-width": piece.pixels + "px" };
+    if (piece.kind === "gap") {
+      return h("li", { class: "gap" + (piece.folded ? " folded" : ""), style, "data-ms": String(Math.round(piece.ms)), title: `waited ${millis(piece.ms)}` }, h("span", {}, millis(piece.ms)));
+    }
+    if (piece.kind === "ghost") return h("li", { class: "ghost", style, title: clock(piece.at) }, h("i", {}), h("span", {}, `next at ${clock(piece.at).slice(0, 8)}`));
+    const { attempt } = piece;
+    n += 1;
+    const title = `attempt ${n}${maxAttempts ? " of " + maxAttempts : ""} at ${clock(attempt.time)}: ${said(attempt)}, took ${millis(attempt.took_ms)}${attempt.error ? ", " + attempt.error : ""}`;
+    return h("li", { class: "bar " + (isGood(attempt) ? "good" : "bad"), style, title, "aria-label": title, "data-status": String(attempt.status), "data-ms": String(attempt.took_ms) },
+      h("i", {}), h("span", {}, h("b", {}, said(attempt)), " " + millis(attempt.took_ms)));
+  }));
+}

@@ -45,6 +45,7 @@ class Telemetry(msgspec.Struct, omit_defaults=True):
     part: str = "worker"  # receiver, worker, dispatcher
     source: str = ""  # who tells: host:pid, of a worker also its partition; states are kept by it
     time: float = 0.0  # seconds since the epoch
+    dropped: int = 0  # records like this one, or of the log, that Kafka did not get
     # of workers
     topic: str = ""  # its place
     partition: int = -1

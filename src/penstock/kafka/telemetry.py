@@ -2,7 +2,7 @@
 
 import logging
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.contract.telemetry import (
     DELIVERIES_TOPIC,
@@ -26,9 +26,11 @@ class Teller:
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
         self._producer: Producer | None = None
+        self._dropped = 0  # since it was last told
 
     def tell(self, told: Telemetry | None) -> None:
         if told is not None:
+            told.dropped, self._dropped = self._dropped, 0
             self._send(TELEMETRY_TOPIC, encode_telemetry(told))
 
     def log(self, log: DeliveryLog | None) -> None:
@@ -45,8 +47,15 @@ class Teller:
             settings = {"message.timeout.ms": KEPT_MS, "message.max.bytes": 4 * 1024**2, "compression.type": "lz4"}
             self._producer = self._connection.lasting_producer(**settings)
         self._producer.poll(0)
-        if len(self._producer) < MOST_WAITING:
-            try:
-                self._producer.produce(topic, value=value, key=key, partition=0)
-            except (BufferError, KafkaException) as error:
-                logger.warning("not told: %s", error)
+        if len(self._producer) >= MOST_WAITING:
+            self._dropped += 1
+            return
+        try:
+            self._producer.produce(topic, value=value, key=key, partition=0, on_delivery=self._report)
+        except (BufferError, KafkaException) as error:
+            self._dropped += 1
+            logger.warning("not told: %s", error)
+
+    def _report(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            self._dropped += 1

@@ -26,14 +26,6 @@ def test_everything_together_is_small() -> None:
         assert gzip.decompress(each.packed) == each.content, path
 
 
-def test_files_say_nothing_of_other_hosts() -> None:
-    """Kept promise: no address of a foreign host stands in a file, but the name of SVG."""
-    for path, each in files.load().items():
-        text = each.content.decode().replace("http://www.w3.org/2000/svg", "")
-        assert "http://" not in text, path
-        assert "https://" not in text, path
-
-
 def test_files_come_with_type_tag_and_policy(penstock_up: System) -> None:
     """Kept promise: a browser runs nothing that is not ours, and asks again without loading again."""
     status, headers, body = ask(penstock_up, "/")

@@ -9,7 +9,7 @@ STAMPS := $(VENV)/.stamps
 .PHONY: help setup up test check bench soak dashboards lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[-a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/installed ## Environment, Java if there is none, Kafka, Spark's connector; no network needed after it
 	@$(BIN)/penstock fetch

@@ -138,7 +138,7 @@ def test_what_waits_has_an_age(running: Running, kafka: KafkaConnection, uid: st
     assert found["penstock_subscription_lag_events", *AUDIT] == 6
     assert found["penstock_oldest_waiting_seconds", *AUDIT] > 0
     assert found["penstock_partition_stalled_seconds", *AUDIT] > 0
-    assert found["penstock_topic_end_offset", TOPIC, "0"] == 3
+    until(lambda: exposed(running)["penstock_topic_end_offset", TOPIC, "0"] == 3, "the end of the topic", 15)
     assert found["penstock_kafka_brokers",] == 1
     assert found["penstock_kafka_offline_partitions",] == 0
     until(lambda: exposed(running)["penstock_kafka_disk_bytes",] > 0, "the size of the log", 15)

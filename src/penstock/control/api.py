@@ -13,6 +13,7 @@
     POST   /api/penstock/jobs                                              {"kind": "redrive", "group": …}; dryRun
     GET    /api/penstock/jobs, /api/penstock/jobs/ID                       POST …/ID/cancel
     GET    /api/penstock/live, /api/penstock/history, /api/penstock/topics see ``live``
+    POST   /api/penstock/trial                                             {"filters": […], "of": "Broker/default/x"}
     GET    /healthz, /readyz, /metrics; / and /static/… are the dashboard
 
 Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handlers over ``store``, ``parts`` and
@@ -30,7 +31,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import dead_letter_routes, live, metrics, pages, parts, pausing, positions
+from penstock.control import dead_letter_routes, live, metrics, pages, parts, pausing, positions, trials
 from penstock.control.answers import error_response, json_body
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
@@ -74,6 +75,7 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         Route("/api/penstock/triggers/{namespace}/{name}/reset", _reset(controller), methods=["POST"]),
         *dead_letter_routes.routes(controller),
         *live.routes(controller, watchers),
+        *trials.routes(controller),
     ]
     for kind in KINDS:
         routes += _kind_routes(kind, controller, watchers)

@@ -9,7 +9,7 @@ STAMPS := $(VENV)/.stamps
 .PHONY: help setup up test check bench soak dashboards lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[-a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/installed ## Environment, Java if there is none, Kafka, Spark's connector; no network needed after it
 	@$(BIN)/penstock fetch
@@ -19,6 +19,18 @@ up: setup ## Set up, then run the whole system in the foreground
 
 test: setup ## Set up, then run all tests that this machine can run
 	@$(BIN)/pytest
+
+test-tools: ## Chromium and promtool from Debian's packages, if they are missing; without them their tests are skipped
+	@missing=""; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing="chromium fonts-dejavu-core"; \
+	command -v promtool >/dev/null || missing="$$missing prometheus"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "not installed (that takes root and apt-get): $$missing" >&2; exit 0; \
+	fi; \
+	echo "installing: $$missing" >&2; export DEBIAN_FRONTEND=noninteractive; \
+	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || \
+	  echo "could not be installed: $$missing" >&2
 
 check: $(STAMPS)/installed ## Format, lint, types, imports
 	@$(BIN)/ruff format --check

@@ -30,6 +30,7 @@ COMMANDS = (
     Entry("sizing", "sizing:sizing", "The memory that deliveries may take at most.", SYSTEM),
     Entry("fetch", "fetch:fetch", "Fetch what this machine lacks, so that nothing needs the network.", SYSTEM),
     Entry("must-gather", "must_gather:must_gather", "One file with everything that support needs.", SYSTEM),
+    Entry("profile", "profile:profile", "Where a running process spends its time, as a flame graph.", SYSTEM),
     Entry("apply", "resources:apply", "Create or change resources from YAML.", RESOURCES),
     Entry("get", "resources:get", "List resources, or show one.", RESOURCES),
     Entry("describe", "resources:describe", "All about one resource, for reading.", RESOURCES),

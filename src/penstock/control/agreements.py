@@ -36,6 +36,11 @@ class Contract:
             value = self._values.get(key)
             return self._decoded(key, value).subscriptions if value is not None else ()
 
+    def agreements(self) -> dict[str, Agreement]:
+        """All of them, by key of the resource."""
+        with self._lock:
+            return {key: self._decoded(key, value) for key, value in self._values.items()}
+
     def _decoded(self, key: str, value: bytes) -> Agreement:
         if key not in self._agreements or self._agreements[key][0] is not value:
             self._agreements[key] = value, decode_agreement(value)

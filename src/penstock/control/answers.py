@@ -12,7 +12,7 @@ LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's defa
 
 
 def error_response(status: int, message: str, hint: str | None = None, problems: Any = ()) -> JSONResponse:
-    shown = [{"field": p.field, "message": p.message} for p in problems]
+    shown = [{name: each for name, each in p._asdict().items() if each is not None} for p in problems]
     headers = {"Retry-After": "1"} if status == 503 else None
     return JSONResponse({"error": message, "problems": shown, "hint": hint}, status, headers=headers)
 

@@ -12,12 +12,15 @@
     GET    /api/penstock/deadletters/groups                                those that failed in the same way
     POST   /api/penstock/jobs                                              {"kind": "redrive", "group": …}; dryRun
     GET    /api/penstock/jobs, /api/penstock/jobs/ID                       POST …/ID/cancel
+    GET    /api/penstock/live, /api/penstock/history, /api/penstock/topics see ``live``
+    POST   /api/penstock/trial                                             {"filters": […], "of": "Broker/default/x"}
     GET    /healthz, /readyz, /metrics; / and /static/… are the dashboard
 
 Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handlers over ``store``, ``parts`` and
 ``lag``; what blocks runs in a thread.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
@@ -28,7 +31,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import dead_letter_routes, metrics, pages, parts, pausing, positions
+from penstock.control import dead_letter_routes, live, metrics, pages, parts, pausing, positions, trials
 from penstock.control.answers import error_response, json_body
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
@@ -71,6 +74,8 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         Route("/api/penstock/dependents/{namespace}/{name}", _dependents(controller)),
         Route("/api/penstock/triggers/{namespace}/{name}/reset", _reset(controller), methods=["POST"]),
         *dead_letter_routes.routes(controller),
+        *live.routes(controller, watchers),
+        *trials.routes(controller),
     ]
     for kind in KINDS:
         routes += _kind_routes(kind, controller, watchers)
@@ -236,9 +241,11 @@ def _reset(controller: Controller) -> Handler:
 
 def _metrics(controller: Controller) -> Handler:
     async def show(_request: Request) -> Response:
-        system = await run_in_threadpool(parts.look, controller.world, controller.lag)
-        counts = controller.world.counts
-        text = metrics.text(controller.store.list(), system, counts)
+        sight = await run_in_threadpool(controller.observer.fresh)
+        if controller.is_ready:
+            text = await run_in_threadpool(metrics.text, controller.world, sight, time.time())
+        else:
+            text = metrics.text_of_parts(sight)
         return Response(text, media_type=metrics.CONTENT_TYPE)
 
     return show

@@ -21,6 +21,7 @@ from penstock.contract.telemetry import DELIVERIES_TOPIC, TELEMETRY_TOPIC
 from penstock.control.agreements import Contract
 from penstock.control.jobs import Jobs
 from penstock.control.lag import LagReader
+from penstock.control.observe import Observer
 from penstock.control.probe import Receiver
 from penstock.control.reconcile import Reconciler, Work, backoff_seconds
 from penstock.control.reports import Reports
@@ -57,6 +58,7 @@ class Controller:
         self._lag: LagReader | None = None
         self._jobs: Jobs | None = None
         self._reconciler: Reconciler | None = None
+        self.observer = Observer(settings, self._running, lambda: self.waiting_for)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._start, name="controller-start", daemon=True)
 
@@ -88,10 +90,12 @@ class Controller:
 
     def start(self) -> None:
         self._thread.start()
+        self.observer.start()
 
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(timeout=2.0)
+        self.observer.stop()
         if self._reconciler is not None:
             self._reconciler.stop()
         if self._jobs is not None:
@@ -103,6 +107,9 @@ class Controller:
             self._world.clusters.close()
             self._world.counts.stop()
             self._world.ledger.close()
+
+    def _running(self) -> tuple[World, LagReader] | None:
+        return None if self._world is None or self._lag is None else (self._world, self._lag)
 
     def _start(self) -> None:
         attempt = 0
@@ -150,7 +157,7 @@ class Controller:
             store=store,
             contract=contract,
             reports=reports,
-            counts=Counts(connection).start(),
+            counts=Counts(connection, settings.metrics_subscriptions).start(),
             receiver=Receiver(settings.probe_url),
             ledger=self._ledger_at(connection),
             secrets=secrets,

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.contract.model import HOME, Cluster
+from penstock.contract.model import HOME, Cluster, place_of
 from penstock.control import egress_steps, starts
 from penstock.control.ingress import Topic
 from penstock.control.kinds import EGRESS, Resource, key_of
@@ -28,6 +28,7 @@ class LanePosition:
     partition: int
     position: int  # the next offset to be finished
     end: int
+    place: str = ""  # which topic of that name
 
     @property
     def lag(self) -> int:
@@ -106,4 +107,5 @@ def _positions(resource: Resource, topic: Topic, committed: Offsets, ends: dict[
     for (name, partition), at in committed.items():
         if name == topic.name:
             positions[partition] = at.offset
-    return [LanePosition(topic.name, p, positions.get(p, 0), end) for p, end in sorted(ends.items())]
+    place = place_of(topic.name, topic.cluster)
+    return [LanePosition(topic.name, p, positions.get(p, 0), end, place) for p, end in sorted(ends.items())]

@@ -44,12 +44,25 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
         lags = lag_reader.read()
     except PenstockError as error:
         kafka = Part("kafka", "not answering", error.message, servers)
+    return SystemStatus(parts=all_parts(world, kafka), queries=queries(world), lags=lags)
+
+
+def all_parts(world: World, kafka: Part) -> tuple[Part, ...]:
     receiver = world.receiver.ready()
     dispatcher = world.reports.dispatcher()
+    return (
+        kafka,
+        Part("controller", "running", "", world.settings.admin_url),
+        Part("receiver", "running" if receiver.ok else "not answering", receiver.message, world.receiver.url),
+        Part("dispatcher", dispatcher.state, dispatcher.reason, world.reports.dispatcher_url()),
+    )
+
+
+def queries(world: World) -> tuple[dict[str, Any], ...]:
     names = {
         uid_of(each): f"{each['kind'].lower()} {namespace_of(each)}/{name_of(each)}" for each in world.store.list()
     }
-    queries = tuple(
+    return tuple(
         {
             "topic": q.topic,
             "state": q.state,
@@ -60,14 +73,4 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
             "apart": [names.get(uid, uid) for uid in q.apart],
         }
         for q in world.reports.queries()
-    )
-    return SystemStatus(
-        parts=(
-            kafka,
-            Part("controller", "running", "", world.settings.admin_url),
-            Part("receiver", "running" if receiver.ok else "not answering", receiver.message, world.receiver.url),
-            Part("dispatcher", dispatcher.state, dispatcher.reason, world.reports.dispatcher_url()),
-        ),
-        queries=queries,
-        lags=lags,
     )

@@ -27,6 +27,9 @@ class ControllerSettings:
     core_replication_factor: int = setting(0, "copies of Penstock's own topics; 0: three, or as many as brokers")
     resync_seconds: float = setting(5.0, "how often every resource is compared with what is there")
     dispatcher_stale_seconds: float = setting(10.0, "a dispatcher silent for this long counts as not answering")
+    metrics_subscriptions: int = setting(
+        500, "subscriptions with series of their own in the metrics; the rest is added up under the name others"
+    )
 
     @property
     def secrets_path(self) -> Path:

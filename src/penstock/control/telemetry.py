@@ -1,22 +1,170 @@
-"""What workers count, summed up: read from the telemetry topic, shown by the metrics.
+"""What all processes tell, added up: read from the telemetry topic, shown by the metrics and the live feed.
 
-The sums begin with what the topic still holds when the controller starts, as counters may.
+    telemetry topic ──▶ Sums (counters since the topic's beginning) ──▶ /metrics
+                    ├─▶ Track (the last half minute, by second)      ──▶ rates, percentiles
+                    ├─▶ Series (an hour in steps)                    ──▶ history
+                    └─▶ states (holds, gauges) by who told them, until he falls silent
+
+The sums begin with what the topic still holds when the controller starts, as counters may; the series too, so a
+restart of the controller leaves no hole in them.
 """
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from penstock.contract.telemetry import TELEMETRY_TOPIC, decode_telemetry
+from penstock.contract.telemetry import TELEMETRY_TOPIC, Holds, Served, Telemetry, decode_telemetry
+from penstock.control.series import Series
+from penstock.control.tracks import KEPT_SECONDS, Recent, Track, complete
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table
+from penstock.telemetry.histogram import Durations
+from penstock.telemetry.metrics import BY_NAME
+
+SILENT_SECONDS = 5.0  # after which what somebody held is not held any more
+WRONG_CLOCK_SECONDS = 10.0  # who tells of another time than ours has a clock of his own
+LATER_SECONDS = 2  # the history waits longer for what is late than a rate does: it is not told again
+FORGET_SECONDS = 600.0  # after which sums of what is no more are forgotten
+
+ALL = ""  # the track and the series of everything together
+UNKNOWN = "?"  # of addresses that lead nowhere
+
+
+@dataclass
+class OfSubscription:
+    matched: int = 0
+    retries: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    attempts: Counter[str] = field(default_factory=Counter)
+    filter_errors: Counter[str] = field(default_factory=Counter)
+    kafka_to_subscriber: Durations = field(default_factory=lambda: Durations({}))
+    subscriber: Durations = field(default_factory=lambda: Durations({}))
+    whole_way: Durations = field(default_factory=lambda: Durations({}))
+
+    def copy(self) -> "OfSubscription":
+        return OfSubscription(
+            self.matched,
+            self.retries,
+            self.outcomes.copy(),
+            self.attempts.copy(),
+            self.filter_errors.copy(),
+            _copied(self.kafka_to_subscriber),
+            _copied(self.subscriber),
+            _copied(self.whole_way),
+        )
+
+    def add(self, other: "OfSubscription") -> None:
+        self.matched += other.matched
+        self.retries += other.retries
+        self.outcomes.update(other.outcomes)
+        self.attempts.update(other.attempts)
+        self.filter_errors.update(other.filter_errors)
+        self.kafka_to_subscriber.add(other.kafka_to_subscriber)
+        self.subscriber.add(other.subscriber)
+        self.whole_way.add(other.whole_way)
+
+
+@dataclass
+class OfAddress:
+    accepted: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    seconds: Durations = field(default_factory=lambda: Durations({}))
+
+    def copy(self) -> "OfAddress":
+        return OfAddress(self.accepted, self.rejected.copy(), _copied(self.seconds))
+
+
+def _copied(of: Durations) -> Durations:
+    return Durations(dict(of.counts), of.sum)
+
+
+@dataclass
+class Sums:
+    """Everything that only grows."""
+
+    subscriptions: dict[str, OfSubscription] = field(default_factory=dict)  # by uid
+    addresses: dict[str, OfAddress] = field(default_factory=dict)  # "/namespace/name", or "" for an unknown one
+    produced: Counter[str] = field(default_factory=Counter)  # by topic, as the rest
+    consumed: Counter[tuple[str, int]] = field(default_factory=Counter)  # and partition
+    bad_records: Counter[str] = field(default_factory=Counter)
+    query_starts: Counter[str] = field(default_factory=Counter)
+    batch_gaps: dict[str, Durations] = field(default_factory=dict)
+    others: Counter[tuple[str, str]] = field(default_factory=Counter)  # by name of the metric and part
+
+    def copy(self) -> "Sums":
+        return replace(
+            self,
+            subscriptions={uid: each.copy() for uid, each in self.subscriptions.items()},
+            addresses={address: each.copy() for address, each in self.addresses.items()},
+            produced=self.produced.copy(),
+            consumed=self.consumed.copy(),
+            bad_records=self.bad_records.copy(),
+            query_starts=self.query_starts.copy(),
+            batch_gaps={topic: _copied(each) for topic, each in self.batch_gaps.items()},
+            others=self.others.copy(),
+        )
+
+    def add(self, told: Telemetry) -> None:
+        for uid, served in told.served.items():
+            _add_served(self.subscriptions.setdefault(uid, OfSubscription()), served)
+        for uid, errors in told.filter_errors.items():
+            self.subscriptions.setdefault(uid, OfSubscription()).filter_errors.update(errors)
+        for address, count in told.accepted.items():
+            self.addresses.setdefault(address, OfAddress()).accepted += count
+        for address, reasons in told.rejected.items():
+            self.addresses.setdefault(address, OfAddress()).rejected.update(reasons)
+        for address, spent in told.ingress.items():
+            self.addresses.setdefault(address, OfAddress()).seconds.add(spent)
+        self.produced.update(told.produced)
+        self.bad_records.update(told.bad_records)
+        self.query_starts.update(told.query_starts)
+        if told.consumed:
+            self.consumed[told.topic, told.partition] += told.consumed
+        for topic, gaps in told.batch_gaps.items():
+            self.batch_gaps.setdefault(topic, Durations({})).add(gaps)
+        for name, value in told.gauges.items():
+            if name in BY_NAME and BY_NAME[name].kind == "counter":
+                self.others[name, told.part] += int(value)
+
+
+def _add_served(sums: OfSubscription, served: Served) -> None:
+    sums.matched += served.matched
+    sums.retries += served.retries
+    sums.outcomes.update(served.outcomes)
+    sums.attempts.update(served.attempts)
+    if served.kafka_to_subscriber is not None:
+        sums.kafka_to_subscriber.add(served.kafka_to_subscriber)
+    if served.subscriber is not None:
+        sums.subscriber.add(served.subscriber)
+    if served.whole_way is not None:
+        sums.whole_way.add(served.whole_way)
+
+
+@dataclass(frozen=True)
+class State:
+    """What one process said last of what it has in hand."""
+
+    heard: float  # by our monotonic clock
+    part: str
+    holds: Mapping[str, Holds]
+    gauges: Mapping[str, float]
 
 
 class Counts:
-    def __init__(self, connection: KafkaConnection) -> None:
+    """May be asked by any thread. What it returns is the caller's own."""
+
+    def __init__(self, connection: KafkaConnection, most_series: int = 500) -> None:
         self._lock = threading.Lock()
-        self._filter_errors: Counter[tuple[str, str]] = Counter()
-        self._outcomes: Counter[tuple[str, str]] = Counter()
-        self._bad_records: Counter[str] = Counter()
+        self._sums = Sums()
+        self._series = Series(most_series)
+        self._tracks: dict[str, Track] = {ALL: Track()}  # by uid or address
+        self._states: dict[str, State] = {}
+        self._readers: dict[str, Collection[str]] = {}
+        self._touched: dict[str, float] = {}  # by uid, address or topic
+        self._began: dict[str, dict[tuple[str, int], int]] | None = None  # what was consumed before somebody came
         self._table = Table(connection, TELEMETRY_TOPIC, self._take)
 
     def start(self) -> "Counts":
@@ -26,30 +174,125 @@ class Counts:
     def stop(self) -> None:
         self._table.stop()
 
-    def filter_errors(self) -> dict[tuple[str, str], int]:
-        """How often the filters of a subscription failed, by its uid and the name of the error."""
+    def sums(self) -> Sums:
         with self._lock:
-            return dict(self._filter_errors)
+            return self._sums.copy()
 
-    def outcomes(self) -> dict[tuple[str, str], int]:
-        """What became of deliveries, by the uid of the subscription and the name of the outcome."""
+    def recent(self, now: float) -> dict[str, Recent]:
+        """Rates and percentiles by uid or address, of those to whom something happened; ``ALL`` is all together."""
         with self._lock:
-            return dict(self._outcomes)
+            return {name: track.recent(now) for name, track in self._tracks.items() if track.seconds or name == ALL}
 
-    def bad_records(self) -> dict[str, int]:
-        """How many records were no events, by topic."""
+    def history(self, name: str, now: float, minutes: float) -> dict[str, Any]:
         with self._lock:
-            return dict(self._bad_records)
+            return self._series.read(name, now, minutes)
+
+    def note(self, now: float, states: Mapping[str, Mapping[str, float | None]]) -> None:
+        """States of this moment for the history, by uid or address; and what is complete by now goes there too."""
+        with self._lock:
+            if self._table.is_current:
+                self._close(now)
+            for name, values in states.items():
+                self._series.note(name, now, values)
+
+    def note_readers(self, readers: Mapping[str, Collection[str]]) -> None:
+        """Who reads which topics, by uid. What was consumed before somebody came is not his."""
+        with self._lock:
+            before = self._began
+            self._began = {
+                uid: {where: count for where, count in self._sums.consumed.items() if where[0] in places}
+                if before is not None and uid not in before
+                else (before or {}).get(uid, {})
+                for uid, places in readers.items()
+            }
+            self._readers = dict(readers)
+
+    def consumed_by(self) -> dict[tuple[str, str, int], int]:
+        """Records that were read for a subscription, by uid, place and partition."""
+        with self._lock:
+            by_place: dict[str, list[tuple[int, int]]] = {}
+            for (place, partition), count in self._sums.consumed.items():
+                by_place.setdefault(place, []).append((partition, count))
+            began = self._began or {}
+            return {
+                (uid, place, partition): count - began.get(uid, {}).get((place, partition), 0)
+                for uid, places in self._readers.items()
+                for place in places
+                for partition, count in by_place.get(place, ())
+            }
+
+    def states(self) -> list[State]:
+        """Of those who have been heard lately."""
+        with self._lock:
+            self._drop_silent()
+            return list(self._states.values())
+
+    def forget_unless(self, known: Collection[str]) -> None:
+        """Drops the sums of subscriptions, addresses and topics that are no more."""
+        long_ago = time.monotonic() - FORGET_SECONDS
+        with self._lock:
+            gone = [each for each, at in self._touched.items() if at < long_ago and each not in known]
+            for each in gone:
+                del self._touched[each]
+                self._tracks.pop(each, None)
+                self._sums.subscriptions.pop(each, None)
+                self._sums.addresses.pop(each, None)
+                for counter in (self._sums.produced, self._sums.bad_records, self._sums.query_starts):
+                    counter.pop(each, None)
+                self._sums.batch_gaps.pop(each, None)
+                for key in [key for key in self._sums.consumed if key[0] == each]:
+                    del self._sums.consumed[key]
+                self._series.drop(each)
+
+    def take(self, told: Telemetry, now: float, *, is_new: bool = True) -> None:
+        """One record. What is not new was told before we came: of states only the last word counts."""
+        at = told.time or now
+        if is_new and abs(at - now) > WRONG_CLOCK_SECONDS:
+            at = now
+        with self._lock:
+            self._sums.add(told)
+            self._track(told, at)
+            self._close(at)
+            monotonic = time.monotonic()
+            for names in (told.served, told.filter_errors, told.accepted, told.rejected, told.produced,
+                          told.bad_records, told.query_starts, told.batch_gaps, (told.topic,)):  # fmt: skip
+                self._touched.update(dict.fromkeys(names, monotonic))
+            if is_new and told.source:
+                self._states[told.source] = State(monotonic, told.part, told.holds, told.gauges)
+                self._drop_silent()
 
     def _take(self, _key: str, value: bytes | None) -> None:
-        if value is None:
-            return
-        told = decode_telemetry(value)
-        with self._lock:
-            for uid, counts in told.filter_errors.items():
-                for error, count in counts.items():
-                    self._filter_errors[uid, error] += count
-            for uid, served in told.served.items():
-                for outcome, count in served.outcomes.items():
-                    self._outcomes[uid, outcome] += count
-            self._bad_records.update(told.bad_records)
+        if value is not None:
+            self.take(decode_telemetry(value), time.time(), is_new=self._table.is_current)
+
+    def _track(self, told: Telemetry, at: float) -> None:
+        everything = self._tracks[ALL]
+        for uid, served in told.served.items():
+            lost = served.outcomes.get("dead_lettered", 0) + served.outcomes.get("given_up", 0)
+            for track in (everything, self._tracks.setdefault(uid, Track())):
+                track.add(at, "matched", served.matched)
+                track.add(at, "delivered", served.outcomes.get("delivered", 0))
+                track.add(at, "failed", served.outcomes.get("failed_attempts", 0))
+                track.add(at, "lost", lost)
+                track.add(at, "retries", served.retries)
+                track.spend(at, "whole", served.whole_way)
+                track.spend(at, "waiting", served.kafka_to_subscriber)
+                track.spend(at, "subscriber", served.subscriber)
+        for address, accepted in told.accepted.items():
+            for track in (everything, self._tracks.setdefault(address or UNKNOWN, Track())):
+                track.add(at, "in", accepted)
+        for address, reasons in told.rejected.items():
+            for track in (everything, self._tracks.setdefault(address or UNKNOWN, Track())):
+                track.add(at, "rejected", sum(reasons.values()))
+        for address, spent in told.ingress.items():
+            self._tracks.setdefault(address or UNKNOWN, Track()).spend(at, "ingress", spent)
+
+    def _close(self, now: float) -> None:
+        if self._series.close(self._tracks, complete(now) - LATER_SECONDS):
+            for track in self._tracks.values():
+                track.forget(complete(now) - KEPT_SECONDS)
+
+    def _drop_silent(self) -> None:
+        since = time.monotonic() - SILENT_SECONDS
+        for source in [source for source, state in self._states.items() if state.heard < since]:
+            del self._states[source]

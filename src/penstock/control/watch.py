@@ -6,7 +6,7 @@ watcher that does not read is cut off rather than fed from an ever longer queue.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from penstock.control.kinds import Resource, namespace_of
 from penstock.control.store import Store
@@ -20,6 +20,7 @@ class Watchers:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queues: set[asyncio.Queue[Change | None]] = set()
+        self._others: list[Callable[[], None]] = []
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -28,6 +29,12 @@ class Watchers:
         """Ends all streams, so that the server can stop."""
         for queue in list(self._queues):
             _end(queue)
+        for close in self._others:
+            close()
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        """For streams of others, which end at the same time; called on the event loop."""
+        self._others.append(close)
 
     def on_change(self, event: str, resource: Resource) -> None:
         """From any thread."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.errors import Rejected
 from penstock.filter.cesql_functions import check_functions
 from penstock.filter.cesql_sql import AttributeSql, truth
-from penstock.filter.cesql_syntax import DATA_DIALECT, parse
+from penstock.filter.cesql_syntax import DATA_DIALECT, Unreadable, parse
 from penstock.filter.matching import matching
 
 ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+\Z")
@@ -27,6 +27,7 @@ DEEPEST = 20  # nesting beyond this is a mistake, and would strain the compiler
 class Problem(NamedTuple):
     field: str
     message: str
+    column: int | None = None  # of an expression, where it cannot be read; the first is 1
 
 
 def problems(filters: Any, where: str) -> list[Problem]:
@@ -85,6 +86,8 @@ def _expression_problems(text: Any, where: str, *, with_data: bool) -> list[Prob
         node = parse(text, with_data=with_data)
         check_functions(text)
         truth(node, AttributeSql)  # its SQL must stay within bounds
+    except Unreadable as error:
+        return [Problem(where, error.message, error.position + 1)]
     except Rejected as error:
         return [Problem(where, error.message)]
     return []

@@ -74,8 +74,9 @@ function draw(ingresses, subscriptions, width) {
   function link(column, y1, y2, { perSecond, tone, label, trouble, dashed, key }) {
     const a = x[column] + wide[column], b = x[column + 1], middle = (a + b) / 2;
     lines.push(s("path", { key, class: `flow-line ${tone}${dashed ? " dashed" : ""}`, d: `M${a} ${y1}C${middle} ${y1} ${middle} ${y2} ${b} ${y2}`, "stroke-width": thick(perSecond).toFixed(1) }));
-    if (label) say("l" + key, "flow-label", column, y1 - 4 - thick(perSecond) / 2, label);
-    if (trouble) say("t" + key, "flow-label trouble", column, y1 + 11 + thick(perSecond) / 2, trouble);
+    const half = thick(perSecond) / 2, rises = y2 < y1 - 1; // the label keeps clear of a line that rises
+    if (label) say("l" + key, "flow-label", column, rises ? y1 + 11 + half : y1 - 4 - half, label);
+    if (trouble) say("t" + key, "flow-label trouble", column, y1 + (rises ? 22 : 11) + half, trouble);
   }
   function box(column, y, { text, tone, href, sign, title, key }) {
     nodes.push(s(href ? "a" : "g", { key, href, class: "flow-node " + tone },

@@ -1,0 +1,162 @@
+"""A filter tried on events before anybody applies it: what the playground of the dashboard asks.
+
+In: filters, and events or the broker whose last ones are meant. Out: a verdict for each, with the part of the filter
+that said no. The verdicts are the dispatcher's (``POST /verdicts``), so the evaluator is the one that delivers.
+"""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from penstock.contract.model import place_of
+from penstock.contract.telemetry import RECEIVED
+from penstock.control.answers import json_object
+from penstock.control.controller import Controller
+from penstock.control.dead_letters import shown_time
+from penstock.control.ingress import Topic, topic_of
+from penstock.control.store import Invalid
+from penstock.control.world import World
+from penstock.errors import Rejected, Unavailable
+from penstock.event.json_form import decode_event, encode_event
+from penstock.event.kafka import decode_record
+from penstock.event.model import Event
+from penstock.filter.check import problems
+from penstock.kafka.latest import Found, latest
+
+MOST = 20
+MOST_GIVEN = 100
+FRESH_SECONDS = 2.0  # somebody who types asks often; the events are read anew no more often than this
+TIMEOUT_SECONDS = 20.0
+
+
+class Tried(NamedTuple):
+    event: Event
+    row: dict[str, Any]  # as searches show it
+
+
+class Trials:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked = ("", 0)
+        self._read_at = 0.0
+        self._latest: list[Tried] = []
+
+    def run(self, world: World, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        filters = [{"cesql": asked["cesql"]}] if "cesql" in asked else asked.get("filters")
+        wrong = problems(filters, "filters")
+        if wrong:
+            raise Invalid("the filter", wrong)
+        given = asked.get("events")
+        tried = _given(given) if given is not None else self._of_broker(world, asked)
+        verdicts = _verdicts(world, filters, tried) if tried else []
+        return [
+            {"id": each.event.attributes["id"], **verdict, "event": each.row}
+            for each, verdict in zip(tried, verdicts, strict=True)
+        ]
+
+    def _of_broker(self, world: World, asked: Mapping[str, Any]) -> list[Tried]:
+        of, most = str(asked.get("of") or ""), asked.get("latest", MOST)
+        if isinstance(most, bool) or not isinstance(most, int) or not 0 < most <= MOST_GIVEN:
+            raise Rejected(f"latest is {most!r}; 1 to {MOST_GIVEN} is expected")
+        with self._lock:
+            if (of, most) != self._asked or time.monotonic() > self._read_at + FRESH_SECONDS:
+                self._latest = _read(world, of, most)
+                self._asked, self._read_at = (of, most), time.monotonic()
+            return self._latest
+
+
+def routes(controller: Controller) -> list[Route]:
+    trials = Trials()
+
+    async def trial(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(trials.run, controller.world, await json_object(request)))
+
+    return [Route("/api/penstock/trial", trial, methods=["POST"])]
+
+
+def _given(events: Any) -> list[Tried]:
+    if not isinstance(events, list) or len(events) > MOST_GIVEN:
+        raise Rejected(f"events must be a list of at most {MOST_GIVEN} events in CloudEvents' JSON form")
+    decoded = [decode_event(msgspec.json.encode(each)) for each in events]
+    return [Tried(each, _row(each)) for each in decoded]
+
+
+def _read(world: World, of: str, most: int) -> list[Tried]:
+    """The last events of a broker or a channel; records that are no events are passed over."""
+    kind, _, rest = of.partition("/")
+    namespace, _, name = rest.partition("/")
+    topic = topic_of(world.store.get(kind, namespace, name)) if name else None
+    if topic is None:
+        hint = "the key of a broker, channel or sink that is ready, such as Broker/default/orders"
+        raise Rejected(f"of is {of!r}, which has no events", hint=hint)
+    world.clusters.require(topic.cluster)
+    found = latest(world.clusters.connection(topic.cluster), topic.name, topic.partitions, most)
+    tried = []
+    for each in found:
+        try:
+            event = decode_record(each.value, each.headers)
+        except Rejected:
+            continue
+        tried.append(Tried(event, {**_row(event), **_where(of, topic, each)}))
+    return tried
+
+
+def _row(event: Event) -> dict[str, Any]:
+    known = {name: event.attributes.get(name) for name in ("id", "source", "type", "subject", "time")}
+    return {**known, "datacontenttype": event.content_type, "size": len(event.data or b"")}
+
+
+def _where(of: str, topic: Topic, found: Found) -> dict[str, Any]:
+    stamp = dict(found.headers).get(RECEIVED) or b""
+    received = int(stamp) / 1e6 if stamp.isdigit() else found.time_ms / 1e3
+    return {
+        "of": of,
+        "topic": topic.name,
+        "place": place_of(topic.name, topic.cluster),
+        "partition": found.partition,
+        "offset": found.offset,
+        "received": shown_time(received),
+    }
+
+
+def _verdicts(world: World, filters: Any, tried: list[Tried]) -> list[dict[str, Any]]:
+    url = world.reports.dispatcher_url()
+    if not url:
+        state = world.reports.dispatcher()
+        raise Unavailable(
+            f"filters are tried by the dispatcher, which is {state.state}"
+            + (f": {state.reason}" if state.reason else ""),
+            hint="`penstock logs dispatcher` tells why; `penstock up` starts it again by itself",
+        )
+    events = [json.loads(encode_event(each.event)) for each in tried]
+    answer = _post(url, "/verdicts", {"filters": [filters], "events": events})
+    return [of_event[0] for of_event in answer["verdicts"]]
+
+
+def _post(url: str, path: str, value: Any) -> Any:
+    """Raises Unavailable, naming the address."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request("POST", path, json.dumps(value).encode(), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unavailable(
+            f"the dispatcher at {url} does not answer: {error}", hint="`penstock logs dispatcher` tells why"
+        ) from error
+    finally:
+        connection.close()
+    if response.status >= http.client.BAD_REQUEST:
+        raise Unavailable(f"the dispatcher at {url} refused: {answer.get('error')}", hint=answer.get("hint"))
+    return answer

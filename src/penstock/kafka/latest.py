@@ -1,0 +1,60 @@
+"""The latest records of a topic, for whoever wants to look at a few: the filter playground."""
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from penstock.errors import Unavailable
+from penstock.kafka.connection import KafkaConnection
+
+READ_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Found:
+    partition: int
+    offset: int
+    time_ms: int  # as Kafka has it
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def latest(connection: KafkaConnection, topic: str, partitions: int, most: int) -> list[Found]:
+    """The newest first. Raises Unavailable."""
+    consumer: Consumer = connection.consumer(**{"enable.partition.eof": True})
+    found: list[Found] = []
+    try:
+        open_ones = _begin(consumer, topic, partitions, most)
+        deadline = monotonic() + READ_SECONDS
+        while open_ones:
+            if monotonic() > deadline:
+                raise Unavailable(f"topic {topic} at {connection.label} could not be read within {READ_SECONDS:g} s")
+            for message in consumer.consume(500, 0.05):
+                if message.error() is None:
+                    found.append(_found(message))
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    open_ones.discard(message.partition())
+    except KafkaException as error:
+        raise Unavailable(f"topic {topic} at {connection.label} cannot be read: {error.args[0].str()}") from error
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda each: (each.time_ms, each.partition, each.offset), reverse=True)[:most]
+
+
+def _begin(consumer: Consumer, topic: str, partitions: int, most: int) -> set[int]:
+    """Where the last so many of each partition begin: any of them may hold all that are wanted."""
+    places = []
+    for partition in range(partitions):
+        begin, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_SECONDS)
+        if end > begin:
+            places.append(TopicPartition(topic, partition, max(begin, end - most)))
+    consumer.assign(places)
+    return {each.partition for each in places}
+
+
+def _found(message: Any) -> Found:
+    _, time_ms = message.timestamp()
+    headers = tuple(message.headers() or ())
+    return Found(message.partition(), message.offset(), int(time_ms), message.value(), headers)

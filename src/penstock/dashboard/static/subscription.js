@@ -77,7 +77,7 @@ export function makeSubscription(key, feed, redraw) {
     ]),
     row.reason && row.ready !== "True" ? h("p", { class: "bad-text" }, row.reason) : null,
     h("div", { class: "filters" }, pauseButton(row, { class: "main", onclick: () => switchPause(row) }),
-      h("a", { class: "button", href: href("/deadletters", { key }) }, "Dead letters"), row.from ? h("a", { class: "button", href: href("/events", { of: row.from }) }, "Events") : null,
+      h("a", { class: "button", href: href("/deadletters", { of: key }) }, "Dead letters"), row.from ? h("a", { class: "button", href: href("/events", { of: row.from }) }, "Events") : null,
       h("a", { class: "button", href: href("/resources", { open: key }) }, "YAML"), h("button", { type: "button", onclick: () => drop(row) }, "Delete …")));
 
   async function drop(row) {
@@ -153,9 +153,10 @@ export function makeSubscription(key, feed, redraw) {
   }
 
   function filters() {
-    const spec = resource?.spec || {}, wanted = spec.filters?.length ? spec.filters : spec.filter;
-    return card(["Filter ", h("a", { class: "button small", href: href("/playground", { key }) }, "Try it")],
-      wanted ? h("pre", { class: "code", tabindex: "0" }, toYaml(wanted)) : h("p", { class: "dim" }, "None: it gets everything."));
+    const spec = resource?.spec || {}, attributes = spec.filter?.attributes;
+    const wanted = spec.filters?.length ? spec.filters : attributes ? [{ exact: attributes }] : null;
+    return card(["Filter ", wanted ? h("a", { class: "button small", href: href("/playground", { of: feed.subscription(key)?.from, join: "json", json: JSON.stringify(wanted, null, 2) }) }, "Try it on the last 20 events") : null],
+      wanted ? h("pre", { class: "code", tabindex: "0" }, toYaml(spec.filters?.length ? spec.filters : spec.filter)) : h("p", { class: "dim" }, "None: it gets everything."));
   }
 
   const conditions = () => resource?.status?.conditions ? card("Conditions", h("ul", { class: "conditions" }, resource.status.conditions.map((c) => h("li", {},

@@ -172,10 +172,11 @@ def groups(world: World, wanted: Wanted) -> list[dict[str, Any]]:
     for letter in index.find(wanted):
         found.setdefault(group_of(letter), []).append(letter)
     largest = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))[:MOST_GROUPS]
-    return [_group(world, name, letters) for name, letters in largest]
+    failing = failing_now(world)
+    return [_group(name, letters, failing) for name, letters in largest]
 
 
-def _group(world: World, name: str, letters: list[Indexed]) -> dict[str, Any]:
+def _group(name: str, letters: list[Indexed], failing: Mapping[str, str]) -> dict[str, Any]:
     last = letters[-1]
     return {
         "group": name,
@@ -187,17 +188,34 @@ def _group(world: World, name: str, letters: list[Indexed]) -> dict[str, Any]:
         "first": shown_time(letters[0].time),
         "last": shown_time(last.time),
         "sample": {"reason": last.reason, "body": last.answer},
-        "still_failing": bool(still_failing(world, last.uid)),
+        "still_failing": last.uid in failing,
     }
 
 
 def still_failing(world: World, uid: str) -> str:
     """Why its subscriber would most likely fail again; empty: nothing says so."""
+    return failing_now(world).get(uid, "")
+
+
+def failing_now(world: World) -> dict[str, str]:
+    """By uid, of those who failed lately and have taken nothing since; why.
+
+    What processes told within the last half minute counts first. Who was not tried in that time is judged by his
+    youngest dead letter.
+    """
     now = world.clock().timestamp()
-    last = max(world.dead_letters.find(lambda each: each.uid == uid), key=lambda each: each.time, default=None)
-    if last is not None and now - last.time < FRESH_SECONDS:
-        return f"{last.reason}, {max(0, round(now - last.time))} s ago"
-    return ""
+    lately = world.counts.recent(now)
+    held = [(uid, each) for state in world.counts.states() for uid, each in state.holds.items()]
+    found: dict[str, str] = {}
+    for letter in world.dead_letters.find(lambda each: now - each.time < FRESH_SECONDS):
+        found[letter.uid] = f"{letter.reason}, {max(0, round(now - letter.time))} s ago"  # the youngest comes last
+    for uid, recent in lately.items():
+        if recent.lately("delivered"):
+            found.pop(uid, None)
+        elif recent.lately("failed") and uid not in found:
+            found[uid] = "its last attempts failed"
+    found |= {uid: each.last_error for uid, each in held if each.last_error}
+    return found
 
 
 # ── values of requests ────────────────────────────────────────────────────────────────────────────────

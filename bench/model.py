@@ -19,6 +19,7 @@ BESIDE_HANGING = "nine and a tenth that hangs"
 HOUR_BEFORE = "three and a fourth that is well"
 HOUR_MEANWHILE = "three and a fourth that is down"
 HOUR_AFTER = "three and a fourth that catches up"
+SHOWN = "as shown"
 WITH_TELEMETRY = "with telemetry"
 WITHOUT_TELEMETRY = "without telemetry"
 FULL = "full"
@@ -115,6 +116,25 @@ class Many(msgspec.Struct, frozen=True, kw_only=True):
     controller_megabytes: float  # resident, afterwards
 
 
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """What Penstock shows of itself, and what generator and sink have counted. Latencies in milliseconds."""
+
+    accepted_shown: int
+    accepted_sent: int
+    delivered_shown: int
+    delivered_seen: int
+    in_per_second_shown: float
+    in_per_second_sent: float
+    delivered_per_second_shown: float
+    delivered_per_second_seen: float
+    whole_way_mean_shown: float
+    whole_way_mean_seen: float
+    whole_way_p50_shown: float
+    whole_way_p50_seen: float
+    whole_way_p99_shown: float
+    whole_way_p99_seen: float
+
+
 class Ratio(msgspec.Struct, frozen=True):
     """A figure of Penstock over the same figure of a baseline in the same run."""
 
@@ -155,6 +175,7 @@ class Results(msgspec.Struct, kw_only=True):
     idle_brokers: IdleBrokers | None = None
     hour: Hour | None = None
     many: Many | None = None
+    truth: Truth | None = None
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

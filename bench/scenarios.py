@@ -21,6 +21,7 @@ from bench.model import FULL, GENERATOR, INGRESS, PENSTOCK, Run
 from bench.neighbours import hanging, idle_brokers
 from bench.profile import Profile
 from bench.system import broker, trigger
+from bench.truth import truth
 
 BROKER = "bench"
 
@@ -122,4 +123,5 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "kinds": kinds,
     "many": many,
     "telemetry": telemetry,
+    "truth": truth,
 }

@@ -76,11 +76,30 @@ def targets(results: Results) -> list[Target]:
         _at_most("500 triggers and 50 channels, apply, s", 60, many.apply_seconds if many else None),
         _at_most("500 triggers and 50 channels, all of them ready, s", 60, many.ready_seconds if many else None),
         _at_most("500 triggers and 50 channels, controller, MB", 300, many.controller_megabytes if many else None),
+        _at_most("events accepted and delivered, shown but not seen outside, or the reverse", 0, _untrue(results)),
+        _at_most("whole way, mean, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_mean")),
+        _at_most("whole way, p50, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_p50")),
+        _at_most("whole way, p99, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_p99")),
         _at_least("telemetry on, events/s over off", 0.97, _events_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)),
         _at_most(
             "telemetry on, CPU time per event over off", 1.03, _cpu_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)
         ),
     ]
+
+
+def _untrue(results: Results) -> int | None:
+    found = results.truth
+    if found is None:
+        return None
+    return abs(found.accepted_shown - found.accepted_sent) + abs(found.delivered_shown - found.delivered_seen)
+
+
+def _off(results: Results, figure: str) -> float | None:
+    """By which share of it."""
+    if results.truth is None:
+        return None
+    seen = getattr(results.truth, f"{figure}_seen")
+    return round(abs(getattr(results.truth, f"{figure}_shown") - seen) / seen, 3) if seen else None
 
 
 def _events_of(results: Results, way: str, other: str) -> float | None:

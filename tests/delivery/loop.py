@@ -14,6 +14,7 @@ from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
+from penstock.delivery.tracing import DeliveryTracing
 from tests.delivery.outbox import KeptOutbox
 from tests.sink import Request, Sink
 
@@ -63,9 +64,15 @@ class Rows:
 
 
 @contextmanager
-def running(*lanes: Lane, limits: Limits | None = None, outbox: KeptOutbox | None = None) -> Iterator[Rows]:
+def running(
+    *lanes: Lane,
+    limits: Limits | None = None,
+    outbox: KeptOutbox | None = None,
+    tracing: DeliveryTracing | None = None,
+) -> Iterator[Rows]:
     """The loop in a thread; at the end everything offered must be finished."""
     deliveries = Deliveries(lanes, limits or Limits(), on_tick=lambda _: None, outbox=outbox or KeptOutbox())
+    deliveries.tracing = tracing
     rows = Rows()
     thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
     thread.start()

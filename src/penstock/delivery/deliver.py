@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from penstock.contract.model import DEAD_LETTERS_TOPIC, GONE, REPORT_TOPIC, Gone, encode
+from penstock.contract.model import GONE, REPORT_TOPIC, Gone, encode
 from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, Holds
+from penstock.delivery.burial import bury
 from penstock.delivery.client import Answer, Client
-from penstock.delivery.dead_letter import Verdict, dead_letter, verdict, without_password
+from penstock.delivery.dead_letter import Verdict, verdict, without_password
 from penstock.delivery.hold_up import HoldUp
 from penstock.delivery.lane import Attempt, Lane, Reply
 from penstock.delivery.outbox import Outbox
@@ -33,6 +35,9 @@ from penstock.delivery.tally import holds, how_failed
 from penstock.delivery.timers import Timers
 from penstock.errors import Rejected
 from penstock.event.kafka import Record
+
+if TYPE_CHECKING:
+    from penstock.delivery.tracing import DeliveryTracing
 
 logger = logging.getLogger("penstock.delivery")
 
@@ -77,6 +82,7 @@ class Deliveries:
         self._timers = Timers()
         self.touch: Callable[[int], None] = lambda _: None  # told what is worked on, should that be the end of us
         self.leave: Callable[[], None] = lambda: None
+        self.tracing: DeliveryTracing | None = None
         self._client = Client(self._answered, may_reach_private=limits.may_reach_private)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._patient_until = 0.0  # so long, while letting go, lanes may finish what is in flight;
@@ -182,6 +188,8 @@ class Deliveries:
     def _take(self, row: Row, now: float) -> None:
         """Puts the row into every lane that wants it and has not had it."""
         offset = row.offset
+        if self.tracing is not None:
+            self.tracing.take(row, self.lanes)
         for place in row.matched:
             lane = self.lanes[place]
             if lane.is_parked or lane.progress.is_done(offset):
@@ -267,6 +275,8 @@ class Deliveries:
         post = post_of(attempt, self.touch, attempt.began)
         if len(attempt.rows) > 1:
             self.leave()
+        if self.tracing is not None:
+            post = self.tracing.sent(attempt, post)
         self._client.send(post, attempt)
 
     def _timers_due(self) -> None:
@@ -285,6 +295,8 @@ class Deliveries:
         outcome = outcome_of(answer.status)
         if attempt.reply is None:
             attempt.answered, attempt.status = time.time(), answer.status
+            if attempt.trace is not None:
+                attempt.trace.answered(answer)
         if attempt.reply is not None:
             self._reply_answered(attempt, attempt.reply, answer)
         elif outcome is not Outcome.DELIVERED:
@@ -292,7 +304,7 @@ class Deliveries:
         elif attempt.verdict is not None:
             attempt.lane.counts.dead_lettered += 1
             attempt.lane.tally.note(attempt, DEAD_LETTERED)
-            self._record(attempt, "dead-lettered")
+            bury(self._outbox, attempt, "dead-lettered", self._finished)
         elif (answer.body or answer.is_cut_off) and attempt.lane.wants_replies:
             self._take_reply(attempt, answer)
         else:
@@ -319,6 +331,7 @@ class Deliveries:
             policy = lane.subscription.delivery
             wait = wait_seconds(policy, attempt.failures, answer.retry_after_seconds, random.random())
         lane.tally.note(attempt, how_failed(attempt, is_last=wait is None and not lane.is_parked), why)
+        lane.say_failed(attempt, why, wait)
         if lane.is_parked:
             lane.drop()
             self._let_rows_go(attempt.rows)
@@ -347,23 +360,27 @@ class Deliveries:
         except LoopCut:
             lane.counts.loops_cut += 1
             why = "not passed on: it came through too many replies already"
-            lane.complain("the reply to", attempt.rows[0].offset, why)
+            lane.complain("the reply to", attempt.rows[0].offset, why, attempt.rows[0])
             events = []
         except Rejected as error:
             self._failed(attempt, answer._replace(error=f"the reply is no event: {error.message}"), may_retry=True)
             return
         if not events:
             self._delivered(attempt)
-        elif lane.subscription.reply_url:
-            attempt.reply = Reply(answer, reply_posts(lane, events, attempt.rows[0]))
+            return
+        cause = attempt.rows[0] if attempt.trace is None else attempt.trace.reply()
+        if lane.subscription.reply_url:
+            attempt.reply = Reply(answer, reply_posts(lane, events, cause))
             self._client.send(attempt.reply.posts[0], attempt)
         else:
-            self._store_reply(attempt, answer, reply_records(events, attempt.rows[0]))
+            self._store_reply(attempt, answer, reply_records(events, cause))
 
     def _store_reply(self, attempt: Attempt, answer: Answer, records: Sequence[Record]) -> None:
         lane = attempt.lane
 
         def stored(error: str | None) -> None:
+            if attempt.trace is not None:
+                attempt.trace.replied(error)
             if error is None:
                 lane.counts.replies += len(records)
                 self._delivered(attempt)
@@ -383,6 +400,8 @@ class Deliveries:
                 self._client.send(reply.posts[0], attempt)
                 return
             attempt.reply = None
+            if attempt.trace is not None:
+                attempt.trace.replied(None)
             self._delivered(attempt)
             return
         attempt.reply = None
@@ -390,6 +409,8 @@ class Deliveries:
             lane.slow_down()
         why = f"status {answer.status}" if answer.status else answer.error
         said = f"the reply was not taken by {without_password(lane.subscription.reply_url)}: {why}"
+        if attempt.trace is not None:
+            attempt.trace.replied(said)
         failure = reply.answer._replace(error=said, retry_after_seconds=answer.retry_after_seconds)
         self._failed(attempt, failure, may_retry=True)
 
@@ -401,6 +422,8 @@ class Deliveries:
             return
         attempt.verdict = verdict(lane.subscription, answer, attempt.failures)
         for part in lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
+            if self.tracing is not None:
+                self.tracing.undeliverable(part)
             if lane.subscription.delivery.dead_letter_url:
                 part.failures = 0
                 self._post(part)
@@ -410,32 +433,7 @@ class Deliveries:
     def _give_up(self, attempt: Attempt) -> None:
         assert attempt.verdict is not None
         attempt.lane.counts.given_up += 1
-        attempt.lane.complain("given up:", attempt.rows[0].offset, attempt.verdict.reason)
-        self._record(attempt, "given up")
-
-    def _record(self, attempt: Attempt, outcome: str) -> None:
-        """What was not delivered is recorded before it counts as finished."""
-        found = attempt.verdict
-        assert found is not None
-        lane, row = attempt.lane, attempt.rows[0]
-        if lane.dress is not None:
-            row = lane.dress.event(row)
-        key, value = dead_letter(lane.subscription, row, found, outcome, time.time())
-
-        def stored(error: str | None) -> None:
-            if error is not None:
-                lane.complain("not in the record of dead letters:", row.offset, error)
-            self._finished(attempt)
-
-        def stored_whole(error: str | None) -> None:
-            if error is None:
-                self._finished(attempt)
-                return
-            empty = Row(row.offset, row.matched, row.headers, b"")
-            _, short = dead_letter(lane.subscription, empty, found, f"{outcome}, kept without its data", time.time())
-            self._outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), short, [])], stored)
-
-        self._outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), value, [])], stored_whole)
+        bury(self._outbox, attempt, "given up", self._finished)
 
     def _finished(self, attempt: Attempt) -> None:
         now, lane = time.monotonic(), attempt.lane

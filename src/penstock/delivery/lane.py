@@ -10,21 +10,29 @@ before the next. Unordered events have no key, ordered ones all have the same, a
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from penstock.contract.model import Subscription
 from penstock.delivery.client import Answer, Post
 from penstock.delivery.dead_letter import Verdict
 from penstock.delivery.dress import dress_of
+from penstock.delivery.identity import fields_of
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 from penstock.delivery.tally import Tally
+from penstock.telemetry.logs import Bounded, about
+
+if TYPE_CHECKING:
+    from penstock.delivery.tracing import AttemptTrace
 
 logger = logging.getLogger("penstock.delivery")
 
 SIGNING_SECONDS = 2.0  # how often to look whether there is a key by now
+FAILED_LINES, OUTCOME_LINES = 3, 20  # in the log, a second
 ALL = 0  # the key of every event in an ordered lane
 
 
@@ -54,7 +62,7 @@ class Reply:
 class Attempt:
     """One event, or a batch of them, on its way to one subscriber, through retries and to the dead letter sink."""
 
-    __slots__ = ("answered", "began", "failures", "hold", "lane", "reply", "rows", "status", "verdict")
+    __slots__ = ("answered", "began", "failures", "hold", "lane", "reply", "rows", "status", "trace", "verdict")
 
     def __init__(self, lane: "Lane", rows: list[Row], hold: Hold = NO_HOLD, failures: int = 0) -> None:
         self.lane = lane
@@ -65,6 +73,7 @@ class Attempt:
         self.status = 0  # of its answer
         self.reply: Reply | None = None  # set while the subscriber's answer is sent on
         self.verdict: Verdict | None = None  # set once the subscriber has been given up
+        self.trace: AttemptTrace | None = None  # of events that are traced
 
 
 @dataclass(frozen=True)
@@ -97,11 +106,13 @@ class Lane:
         "_allowed_at",
         "_batch",
         "_batch_due",
+        "_failed_lines",
         "_freed",
         "_held",
         "_is_simple",
         "_limits",
         "_order",
+        "_outcome_lines",
         "_room",
         "_waiting",
         "busy",
@@ -161,6 +172,7 @@ class Lane:
         self._held: dict[int, deque[Row]] = {}  # keys of what is begun, each with what waits behind it
         self._freed: deque[int] = deque()  # held keys whose next event may begin
         self._again: deque[Attempt] = deque()  # retries whose time has come
+        self._failed_lines, self._outcome_lines = Bounded(FAILED_LINES), Bounded(OUTCOME_LINES)
 
     # ── what comes in, what begins ────────────────────────────────────────────────────────────────
 
@@ -330,11 +342,38 @@ class Lane:
         """Parked, and nothing in flight: somebody else may go on."""
         return self.is_parked and not self.busy
 
-    def complain(self, what: str, offset: int, why: str) -> None:
-        """In the log, with enough to find the event."""
+    def complain(self, what: str, offset: int, why: str, row: Row | None = None) -> None:
+        """In the log, with enough to find the event, if it is about one."""
+        self._say(f"{what} offset {offset}", why, fields_of(self.subscription, offset, row, self.dress))
+
+    def say_outcome(self, outcome: str, attempt: Attempt, why: str) -> None:
+        """Of an event that was not delivered."""
+        self._say_bounded(self._outcome_lines, f"{outcome}: offset", attempt, why)
+
+    def say_failed(self, attempt: Attempt, why: str, wait_seconds: float | None) -> None:
+        """Of one attempt."""
+        then = "no further try" if wait_seconds is None else f"next try in {wait_seconds:.3g} s"
+        whom = "the dead letter sink failed" if attempt.verdict is not None else "failed"
+        self._say_bounded(self._failed_lines, f"attempt {attempt.failures} {whom}: offset", attempt, f"{why}; {then}")
+
+    def _say_bounded(self, lines: Bounded, what: str, attempt: Attempt, why: str) -> None:
+        left_out = lines.ask(time.monotonic())
+        if left_out is None:
+            return
+        row = attempt.rows[0]
+        fields = fields_of(self.subscription, row.offset, row, self.dress)
+        fields |= {
+            "attempt": attempt.failures or None,
+            "status": attempt.status or None,
+            "left_out": left_out or None,
+        }
+        others = f" and {len(attempt.rows) - 1} more" if len(attempt.rows) > 1 else ""
+        self._say(f"{what} {row.offset}{others}", why, fields)
+
+    def _say(self, what: str, why: str, fields: dict[str, Any]) -> None:
         of = self.subscription
         whom = f"{of.kind.lower()} {of.namespace}/{of.name}"
-        logger.warning("%s offset %d of %s for %s: %s", what, offset, of.topic, whom, why)
+        logger.warning("%s of %s for %s: %s", what, of.topic, whom, why, extra=about(**fields))
 
     def _failures_of(self, rows: list[Row]) -> int:
         """What a predecessor has counted; the last try is made again, for its answer."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from penstock.event.foreign import Foreign
+from penstock.telemetry.traces import Parent
 
 
 class Row:
@@ -20,6 +21,7 @@ class Row:
         "matched",
         "offset",
         "received",
+        "trace",
         "unfinished",
         "written",
     )
@@ -37,6 +39,7 @@ class Row:
         self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
         self.written = 0.0  # when Kafka had it, seconds since the epoch; 0: not known
         self.received = 0.0  # when the receiver had it
+        self.trace: Parent | None = None  # of an event that is traced: the span that its deliveries belong to
         self.unfinished = 0  # deliveries that still hold the row
 
 

@@ -47,6 +47,7 @@ from penstock.pipeline.vitals import Vitals
 from penstock.pipeline.worker import MARKS
 from penstock.ports import http_url
 from penstock.telemetry.http import Listener
+from penstock.telemetry.traces import trace_settings
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -59,6 +60,7 @@ SHORTEST_QUIET_SECONDS = 5.0  # before a topic may have to make room for another
 
 def run(settings: DispatcherSettings) -> None:
     """Until SIGTERM or Ctrl-C; then every worker finishes what it has in flight."""
+    trace_settings(settings)  # what is wrong there is said before anything is started
     stopping = threading.Event()
     _end_on_signals(stopping)
     started_at = time.time()

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 
 from penstock.contract.model import Subscription
 from penstock.contract.telemetry import Telemetry
+from penstock.delivery.identity import fields_of
+from penstock.delivery.row import Row
 from penstock.filter.cesql_values import ERRORS, FIRST_ERROR
 from penstock.pipeline.handover import NO_ERRORS
+from penstock.telemetry.logs import about
 
 logger = logging.getLogger("penstock.worker")
 
@@ -25,15 +28,15 @@ class FilterErrors:
     def __init__(self, subscriptions: Sequence[Subscription]) -> None:
         self._subscriptions = subscriptions
         self._counts: Counter[bytes] = Counter()
-        self._samples: dict[bytes, str] = {}
+        self._samples: dict[bytes, tuple[int, Row]] = {}  # partition and event
         self._totals: dict[str, Counter[str]] = {}
         self._tell_due = 0.0
         self._logged: dict[tuple[str, str], float] = {}  # when, by uid and error
 
-    def note(self, errors: bytes, where: str) -> None:
+    def note(self, errors: bytes, partition: int, row: Row) -> None:
         self._counts[errors] += 1
         if self._counts[errors] == 1:
-            self._samples[errors] = where
+            self._samples[errors] = partition, row
             if len(self._counts) >= MOST_TEXTS:
                 self._sum_up()
 
@@ -52,22 +55,26 @@ class FilterErrors:
             for place, error in errors_by_place(text).items():
                 subscription = self._subscriptions[place]
                 self._totals.setdefault(subscription.uid, Counter())[error] += count
-                self._log(subscription, error, self._samples[text])
+                self._log(subscription, error, *self._samples[text])
         self._counts.clear()
         self._samples.clear()
 
-    def _log(self, subscription: Subscription, error: str, where: str) -> None:
+    def _log(self, subscription: Subscription, error: str, partition: int, row: Row) -> None:
         now = time.monotonic()
         key = (subscription.uid, error)
         if key not in self._logged or now >= self._logged[key] + SAMPLE_SECONDS:
             self._logged[key] = now
+            known = row if row.headers else None  # the headers of what nobody wants do not come here
             logger.warning(
-                "the filter of %s %s/%s could not be evaluated (%s) for the event at %s",
+                "the filter of %s %s/%s could not be evaluated (%s) for the event at %s/%d offset %d",
                 subscription.kind.lower(),
                 subscription.namespace,
                 subscription.name,
                 error,
-                where,
+                subscription.topic,
+                partition,
+                row.offset,
+                extra=about(**{"partition": partition} | fields_of(subscription, row.offset, known)),
             )
 
 

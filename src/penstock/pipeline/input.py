@@ -19,6 +19,7 @@ from penstock.delivery.row import Row
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.handover import NO_ERRORS, parse_row, parse_row_of_source, place_of, untouched
 from penstock.pipeline.marks import Marks
+from penstock.telemetry.logs import about
 
 logger = logging.getLogger("penstock.worker")
 
@@ -100,7 +101,9 @@ class SparkRows:
         marks = self.marks
         if marks is not None:
             if offset == marks.poison:
-                logger.error("%s/%d offset %d ended its worker twice: set aside", self._topic, partition, offset)
+                place = about(topic=self._topic, partition=partition, offset=offset)
+                said = "%s/%d offset %d ended its worker twice: set aside"
+                logger.error(said, self._topic, partition, offset, extra=place)
                 self.partition, kind, errors, row = untouched(packed)
             else:
                 marks.touch(offset)
@@ -109,7 +112,7 @@ class SparkRows:
         else:
             self.partition, kind, errors, row = self._parse(packed)
         if errors != NO_ERRORS:
-            self._filter_errors.note(errors, f"{self._topic}/{self.partition} offset {row.offset}")
+            self._filter_errors.note(errors, self.partition, row)
         if kind == "x":
             row.matched = tuple(place for place in row.matched if place in self._sources)
             if not row.matched:
@@ -136,6 +139,7 @@ class SparkRows:
                 self.partition,
                 offset,
                 self.bad_records,
+                extra=about(topic=self._topic, partition=self.partition, offset=offset),
             )
 
     def _has_more(self) -> bool:

@@ -6,6 +6,14 @@ from typing import Literal
 
 from penstock.errors import Misconfigured
 from penstock.settings import setting
+from penstock.telemetry.traces import (
+    ENDPOINT_SETTING,
+    EXPORTER_SETTING,
+    SAMPLING_SETTING,
+    ExporterName,
+    TraceSettings,
+    trace_settings,
+)
 
 _SIZE = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
@@ -43,6 +51,13 @@ class DispatcherSettings:
     )
     driver_memory: str = setting("512m", "heap of Spark's driver, which also runs the tasks of a local master")
     take_over_seconds: float = setting(0.2, "how long to gather changes of triggers before a query is replaced")
+    trace_sampling: float = SAMPLING_SETTING
+    trace_exporter: ExporterName = EXPORTER_SETTING
+    trace_endpoint: str = ENDPOINT_SETTING
+
+    @property
+    def tracing(self) -> TraceSettings:
+        return trace_settings(self)
 
 
 def megabytes(size: str) -> int:

@@ -284,8 +284,7 @@ class TopicQuery:
         )  # fmt: skip
 
     def _start(self, free_slots: int, gear: Gear | None) -> Running:
-        environment, settings = self._environment, self._environment.settings
-        wanted = self.wanted
+        environment, settings, wanted = self._environment, self._environment.settings, self.wanted
         may_part = self.uid is None and settings.private_queries > 0
         asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope, self.pinned_apart)
         clients = environment.clients(wanted)
@@ -302,6 +301,7 @@ class TopicQuery:
                 f"topic {self.topic} needs {partitions} free task slots, one per partition, and Spark has "
                 f"{free_slots} of {slots(environment.session)}: use a larger --master, for instance local[64]"
             )
+        scratch = Path(settings.data_dir, "scratch").absolute()
         assignment = Assignment(
             connection=environment.connection,
             topic=self.topic,
@@ -316,14 +316,14 @@ class TopicQuery:
             first_query=environment.first_query,
             replaces=self._running is not None and gear == "live",
             predecessor_until=self._predecessor_until,
-            scratch_dir=str(Path(settings.data_dir, "scratch").absolute()),
+            scratch_dir=str(scratch),
             secrets_dir=str(secret_files.folder(settings.data_dir, settings.secrets_dir)),
             cluster=cluster_of(wanted),
             delivery_log=settings.delivery_log if settings.telemetry == "on" else SILENT,
+            tracing=settings.tracing,
             ends_with_input=gear == "bulk",
         )
-        name = f"{self.topic}-{beginning.topic_id}-{self.uid or 'all'}-{next(self._count)}"
-        checkpoint = Path(settings.data_dir, "scratch", name).absolute()
+        checkpoint = scratch / f"{self.topic}-{beginning.topic_id}-{self.uid or 'all'}-{next(self._count)}"
         if gear == "cold":
             environment.doorbells.watch(assignment.cluster, self.topic, beginning.offsets)
             plan = QueryPlan(assignment, beginning.offsets, str(checkpoint), source=environment.source(wanted))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark import TaskContext
@@ -40,6 +40,10 @@ from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
 from penstock.pipeline.marks import Marks
 from penstock.telemetry import logs
+from penstock.telemetry.traces import NO_TRACES, TraceSettings, open_tracing
+
+if TYPE_CHECKING:
+    from penstock.delivery.tracing import DeliveryTracing
 
 logger = logging.getLogger("penstock.worker")
 
@@ -78,6 +82,7 @@ class Assignment:
     cluster: Cluster = HOME  # where the topic is
     scratch_dir: str = "."
     delivery_log: str = "all"  # which attempts are logged: all, failures, off
+    tracing: TraceSettings = NO_TRACES
     ends_with_input: bool = False  # bulk gear: all must be finished before the task ends
 
     @staticmethod
@@ -192,6 +197,7 @@ class Holding:
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
+        self._deliveries.tracing = _tracing(assignment, partition)
         place = place_of(assignment.topic, assignment.cluster)
         self._counts = DeliveryCounts(self._deliveries, place, partition, assignment.delivery_log)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
@@ -263,6 +269,8 @@ class Holding:
             self._watch.close()
             self._tell(at_once=True)
             self._teller.close()
+            if self._deliveries.tracing is not None:
+                self._deliveries.tracing.close()
 
     def _tell(self, *, at_once: bool = False) -> None:
         bad_records = 0 if self._assignment.is_aside else self._source.bad_records  # the others count them
@@ -344,6 +352,16 @@ class Holding:
         return entry is not None and (
             entry.record.is_parked or entry.generation >> claims.QUERY_SHIFT > assignment.query
         )
+
+
+def _tracing(assignment: Assignment, partition: int) -> "DeliveryTracing | None":
+    """OpenTelemetry is imported, and its thread started, only where it is wanted."""
+    opened = open_tracing(assignment.tracing, "dispatcher")
+    if opened is None:
+        return None
+    from penstock.delivery.tracing import DeliveryTracing
+
+    return DeliveryTracing(opened, assignment.topic, partition)
 
 
 def shared_scope(topic_id: str, cluster: Cluster) -> str:

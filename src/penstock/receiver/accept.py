@@ -16,6 +16,7 @@ import logging
 import re
 from collections.abc import Callable
 from time import perf_counter, time
+from typing import TYPE_CHECKING
 
 from penstock.contract.model import Route
 from penstock.contract.telemetry import RECEIVED
@@ -32,6 +33,10 @@ from penstock.receiver.outlets import Outlet, Outlets
 from penstock.receiver.request import Request
 from penstock.receiver.routes import Routes
 from penstock.receiver.tally import UNKNOWN, Tally
+from penstock.telemetry.logs import about
+
+if TYPE_CHECKING:
+    from penstock.receiver.tracing import ReceiverTracing
 
 logger = logging.getLogger("penstock.receiver")
 
@@ -54,6 +59,7 @@ class Ingress:
         self.draining = False
         self._outlets = outlets
         self._inflight = inflight
+        self.tracing: ReceiverTracing | None = None
 
     def begin(self, request: Request) -> Answer | None:
         """Step 1, the head is there: the answer if it needs no body, None if this is an event to be read."""
@@ -107,7 +113,11 @@ class Ingress:
         traces = [(name, value) for raw, name in TRACES if (value := request.header(raw)) and PRINTABLE.match(value)]
         if not (route.is_foreign or self.tally.is_silent):
             traces.append((RECEIVED, b"%d" % int(time() * 1e6)))
-        records = [encode_record(event, route.content_mode, traces) for event in events]
+        trip = None if self.tracing is None else self.tracing.received(request, route, len(events))
+        if trip is None:
+            records = [encode_record(event, route.content_mode, traces) for event in events]
+        else:
+            records = [encode_record(event, route.content_mode, trip.traces(event, traces)) for event in events]
         number = len(records)
         began = perf_counter()
         self._inflight.events += number
@@ -119,6 +129,8 @@ class Ingress:
                 self.tally.accepted(route.path, route.topic, number, perf_counter() - began)
             else:
                 self.refused(request, answer)
+            if trip is not None:
+                trip.settled(error, answer.status)
             reply(answer)
 
         outlet.producer.send(route.topic, records, settled)
@@ -128,6 +140,8 @@ class Ingress:
         if answer.reason and (request is None or not (request.path in HEALTH or request.header(b"k-network-probe"))):
             route = None if request is None else request.route
             self.tally.refused(UNKNOWN if route is None else route.path, answer.reason)
+            if request is not None and logger.isEnabledFor(logging.DEBUG):
+                _say_refused(request, answer)
 
     def _refuse(self, request: Request, answer: Answer, reply: Reply) -> None:
         self.refused(request, answer)
@@ -155,6 +169,16 @@ class Ingress:
         if self.draining:
             return answers.DRAINING
         return answers.OK if self.routes.are_current else answers.NOT_READY
+
+
+def _say_refused(request: Request, answer: Answer) -> None:
+    """Which event it was is known only where its attributes are headers."""
+    named = {"event": b"ce-id", "source": b"ce-source", "type": b"ce-type"}
+    told = {field: value.decode("latin-1") for field, name in named.items() if (value := request.header(name))}
+    topic = None if request.route is None else request.route.topic
+    path = request.path[:200].decode("latin-1")
+    said = "%s refused with %d: %s"
+    logger.debug(said, path, answer.status, answer.reason, extra=about(**told, topic=topic, status=answer.status))
 
 
 def _unknown(request: Request) -> Answer:

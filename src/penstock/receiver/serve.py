@@ -12,6 +12,7 @@ import signal
 import socket
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -31,6 +32,10 @@ from penstock.receiver.routes import Routes
 from penstock.receiver.settings import ReceiverSettings
 from penstock.receiver.tally import SilentTally, Tally
 from penstock.telemetry.metrics import INGRESS_CONNECTIONS, INGRESS_IN_FLIGHT
+from penstock.telemetry.traces import open_tracing, trace_settings
+
+if TYPE_CHECKING:
+    from penstock.receiver.tracing import ReceiverTracing
 
 logger = logging.getLogger("penstock.receiver")
 
@@ -44,6 +49,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 def run(settings: ReceiverSettings) -> None:
     """Serves until SIGTERM or SIGINT; returns when everything accepted is answered."""
     require_free(settings.host, settings.ingress_port, "--ingress-port")
+    trace_settings(settings)
     if settings.receiver_processes > 1:
         _run_several(settings)
     else:
@@ -73,6 +79,7 @@ async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
     routes = Routes(connection)
     tally = Tally(totals) if settings.telemetry == "on" else SilentTally(totals)
     site = Site(settings, Ingress(routes, outlets, inflight, tally), inflight)
+    tracing = site.ingress.tracing = _tracing(settings)
     routes.start()
     server = await loop.create_server(lambda: Connection(site), sock=_listen(settings), backlog=BACKLOG)
     logger.info("taking events on http://%s:%d", settings.host, settings.ingress_port)
@@ -89,7 +96,19 @@ async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
     await asyncio.to_thread(teller.close)
     left = await outlets.end(settings.delivery_timeout_seconds)
     routes.stop()
+    if tracing is not None:
+        await asyncio.to_thread(tracing.close)
     logger.info("ended: %d connections left, %d records unreported", len(site.connections), left)
+
+
+def _tracing(settings: ReceiverSettings) -> "ReceiverTracing | None":
+    """OpenTelemetry is imported, and its thread started, only where it is wanted."""
+    opened = open_tracing(trace_settings(settings), "receiver")
+    if opened is None:
+        return None
+    from penstock.receiver.tracing import ReceiverTracing
+
+    return ReceiverTracing(opened)
 
 
 def _listen(settings: ReceiverSettings) -> socket.socket:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.settings import setting
+from penstock.telemetry.traces import ENDPOINT_SETTING, EXPORTER_SETTING, SAMPLING_SETTING, ExporterName
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,6 @@ class ReceiverSettings:
     delivery_timeout_seconds: float = setting(2.5, "how long Kafka may take to acknowledge; then the answer is 503")
     telemetry: Literal["on", "off"] = setting("on", "off: nothing is counted")
     drain_seconds: float = setting(10.0, "how long an ending receiver waits for what it has accepted")
+    trace_sampling: float = SAMPLING_SETTING
+    trace_exporter: ExporterName = EXPORTER_SETTING
+    trace_endpoint: str = ENDPOINT_SETTING

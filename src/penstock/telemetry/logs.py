@@ -38,6 +38,29 @@ def about(**fields: Any) -> dict[str, Any]:
     return {"fields": {name: value for name, value in fields.items() if value is not None}}
 
 
+class Bounded:
+    """Lines that may come by the thousand: a few a second are written, and each says how many were left out."""
+
+    __slots__ = ("_left_out", "_per_second", "_second", "_written")
+
+    def __init__(self, per_second: int) -> None:
+        self._per_second = per_second
+        self._second = 0
+        self._written = 0
+        self._left_out = 0
+
+    def ask(self, now: float) -> int | None:
+        """None: not now. Else how many were left out since the last one that was written."""
+        if int(now) != self._second:
+            self._second, self._written = int(now), 0
+        if self._written >= self._per_second:
+            self._left_out += 1
+            return None
+        self._written += 1
+        left_out, self._left_out = self._left_out, 0
+        return left_out
+
+
 def logfmt(fields: Mapping[str, Any]) -> str:
     """``key=value``, one blank between two; a value that could be misread is in quotes, as JSON has them."""
     return " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())

@@ -9,6 +9,14 @@ import { clock } from "./format.js";
 
 const known = (values) => values.filter((v) => v !== null && v !== undefined);
 
+/** A history from where it begins: a system that has just started shows what there is, not a quarter of an hour of nothing. */
+export function begun(history) {
+  const all = Object.values(history.series);
+  const from = history.times.findIndex((_, i) => all.some((values) => values[i] !== null && values[i] !== undefined));
+  const start = Math.max(0, Math.min(from < 0 ? 0 : from, history.times.length - 30));
+  return { ...history, times: history.times.slice(start), series: Object.fromEntries(Object.entries(history.series).map(([name, values]) => [name, values.slice(start)])) };
+}
+
 /** Pieces of a path through what is known; unknown is a gap. */
 function pathOf(values, x, y) {
   let d = "", pen = false;

@@ -3,7 +3,7 @@
 //   const view = makeSubscription(key, feed, redraw); view.nodes(); view.dispose();
 
 import { every, get, KINDS, oneUrl, post, remove } from "./api.js";
-import { bars, chart } from "./charts.js";
+import { bars, begun, chart } from "./charts.js";
 import { h, icon } from "./dom.js";
 import { count, isoSeconds, millis, plural, rate, seconds } from "./format.js";
 import { go, href, ofKey } from "./route.js";
@@ -44,7 +44,7 @@ export function makeSubscription(key, feed, redraw) {
   let history = null, resource = null, upstream = null, lanes = null, letters = [], problem = null;
   const known = KINDS[kind];
   const stops = !known ? [] : [
-    every(4, `api/penstock/history?of=${encodeURIComponent(key)}&minutes=15`, (found) => { history = found; redraw(); }),
+    every(4, `api/penstock/history?of=${encodeURIComponent(key)}&minutes=15`, (found) => { history = begun(found); redraw(); }),
     every(2, `api/penstock/lag/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}?kind=${kind}`, (found) => { lanes = found; redraw(); }),
     every(5, oneUrl(kind, namespace, name), (found) => { resource = found; problem = null; load(); redraw(); }, (error) => { problem = error; redraw(); }),
     every(10, `api/penstock/deadletters?namespace=${encodeURIComponent(namespace)}&kind=${kind}&name=${encodeURIComponent(name)}`, (found) => { letters = found.items.slice(0, 5); redraw(); }),

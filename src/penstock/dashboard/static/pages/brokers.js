@@ -1,7 +1,7 @@
 // Brokers and channels: what takes events. The list, and one with its numbers over time and who reads it.
 
 import { every, KINDS, oneUrl } from "../api.js";
-import { bars, chart } from "../charts.js";
+import { bars, begun, chart } from "../charts.js";
 import { h, icon, render } from "../dom.js";
 import { count, millis, plural, rate, seconds } from "../format.js";
 import { href, ofKey, query } from "../route.js";
@@ -54,7 +54,7 @@ function one(container, { kind, namespace, name }, feed) {
   const key = `${kind}/${namespace}/${name}`;
   let history = null, resource = null, problem = null;
   const stops = !INGRESS.includes(kind) ? [] : [
-    every(4, `api/penstock/history?of=${encodeURIComponent(key)}&minutes=15`, (found) => { history = found; draw(); }),
+    every(4, `api/penstock/history?of=${encodeURIComponent(key)}&minutes=15`, (found) => { history = begun(found); draw(); }),
     every(5, oneUrl(kind, namespace, name), (found) => { resource = found; problem = null; draw(); }, (error) => { problem = error; draw(); }),
   ];
   const readers = makeTable({

@@ -127,9 +127,8 @@ function toneOfFlow(row) {
   return row.delivered_per_second ? "accent" : "calm";
 }
 
-function hostOf(row) {
-  try { return new URL(row.subscriber).host; } catch { return row.subscriber || "nobody"; }
-}
+/** The address without what is the same for all. */
+const hostOf = (row) => (row.subscriber || "nobody").replace(/^https?:\/\//, "").replace(/[/?#]+$/, "");
 
 /** Rows top down: subscriptions in the order of what they read from, each of the others in the middle of its own. No lines cross. */
 function layout(ingresses, subscriptions, step) {

@@ -1,7 +1,7 @@
 // Overview: is it flowing, how far behind is it, what needs somebody.
 
 import { every } from "../api.js";
-import { chart, sparkline } from "../charts.js";
+import { begun, chart, sparkline } from "../charts.js";
 import { h, icon, render } from "../dom.js";
 import { bytes, count, millis, percent, plural, rate, seconds } from "../format.js";
 import { ofKey, query } from "../route.js";
@@ -21,7 +21,7 @@ export default {
     let history = null;
     const asked = () => `api/penstock/history?of=total&minutes=${Number(query().minutes) || 15}`;
     let stop = () => {};
-    const load = () => { stop(); stop = every(4, asked, (found) => { history = found; draw(); }); };
+    const load = () => { stop(); stop = every(4, asked, (found) => { history = begun(found); draw(); }); };
 
     function draw() {
       const state = feed.state;

@@ -1,21 +1,64 @@
 """What seeing costs: two systems that differ in one setting, under the same load in turns, so that a slow phase of
 the machine meets both."""
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from bench.measure import Arrangement, Bench, Offer, measure, warm_up
-from bench.model import WITH_TELEMETRY, WITHOUT_TELEMETRY
-from bench.system import System, broker, trigger
+from bench.model import WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
+from bench.system import System, SystemFailed, broker, trigger
 
 NAME = "costs"
 TRIGGERS = 10
+TRACED_SHARE = 0.01
 
 
 def telemetry(bench: Bench) -> None:
     """Counting, durations and the log of every attempt, against none of it."""
     in_turns(bench, {WITHOUT_TELEMETRY: {"PENSTOCK_TELEMETRY": "off"}, WITH_TELEMETRY: {}})
+
+
+def traces(bench: Bench) -> None:
+    """One event in a hundred with all its spans, against none; the rest pays for being looked at."""
+    with _collector() as url:
+        traced = {
+            "PENSTOCK_TRACE_EXPORTER": "otlp",
+            "PENSTOCK_TRACE_SAMPLING": str(TRACED_SHARE),
+            "PENSTOCK_TRACE_ENDPOINT": url,
+        }
+        in_turns(bench, {WITHOUT_TRACES: {"PENSTOCK_TRACE_EXPORTER": "none"}, WITH_TRACES: traced})
+
+
+@contextmanager
+def _collector() -> Iterator[str]:
+    """Takes spans and forgets them, in this process, whose time is not counted."""
+    taken = 0
+
+    class Taking(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            nonlocal taken
+            taken += len(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    threading.Thread(target=server.serve_forever, name="collector", daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
+    finally:
+        server.shutdown()
+        server.server_close()
+    if not taken:
+        raise SystemFailed("no span has come to the collector")
 
 
 def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int = TRIGGERS) -> None:

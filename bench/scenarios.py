@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bench.backlog import backlog, ordered
 from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
-from bench.costs import telemetry
+from bench.costs import telemetry, traces
 from bench.filters import cesql_100, exact_1000, ten_terms
 from bench.hour import hour
 from bench.kinds import kinds, many
@@ -124,4 +124,5 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "many": many,
     "telemetry": telemetry,
     "truth": truth,
+    "traces": traces,
 }

@@ -23,7 +23,9 @@ from bench.model import (
     UNDISTURBED,
     UNORDERED,
     WITH_TELEMETRY,
+    WITH_TRACES,
     WITHOUT_TELEMETRY,
+    WITHOUT_TRACES,
     Idle,
     Ratio,
     Results,
@@ -83,6 +85,10 @@ def targets(results: Results) -> list[Target]:
         _at_least("telemetry on, events/s over off", 0.97, _events_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)),
         _at_most(
             "telemetry on, CPU time per event over off", 1.03, _cpu_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)
+        ),
+        _at_least("1 % traced, events/s over nothing traced", 0.95, _events_of(results, WITH_TRACES, WITHOUT_TRACES)),
+        _at_most(
+            "1 % traced, CPU time per event over nothing traced", 1.05, _cpu_of(results, WITH_TRACES, WITHOUT_TRACES)
         ),
     ]
 

@@ -19,6 +19,11 @@ class Example:
     password: str = setting("", "not for everybody", secret=True)
 
 
+@dataclass(frozen=True)
+class Addressed:
+    url: str = setting("", "an address")
+
+
 def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> None:
     """Kept promise: one order of precedence, and None among the flags means not given."""
     environ = {"PENSTOCK_PORT": "1", "PENSTOCK_RATE": "2.5", "PENSTOCK_IS_LOUD": "yes", "PENSTOCK_MODE": "batch"}
@@ -40,6 +45,8 @@ def test_secrets_are_masked_where_settings_are_shown() -> None:
     """Kept promise: what is in force can be shown to anybody."""
     rows = {row.name: row for row in in_force(Example, environ={"PENSTOCK_PASSWORD": "hush"})}
     assert (rows["password"].value, rows["password"].origin) == ("********", "environment")
+    (shown,) = in_force(Addressed, environ={"PENSTOCK_URL": "http://me:hush@host/"})
+    assert shown.value == "http://********@host/"
     assert (rows["port"].value, rows["port"].origin, rows["port"].variable) == ("8080", "default", "PENSTOCK_PORT")
 
 

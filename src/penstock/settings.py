@@ -7,6 +7,7 @@ in capitals. Fields marked secret are masked wherever settings are shown.
 
 import dataclasses
 import os
+import re
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -17,6 +18,7 @@ S = TypeVar("S")
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
+PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")  # and the user, in a URL
 
 
 def setting(default: Any, doc: str, *, secret: bool = False) -> Any:
@@ -52,7 +54,7 @@ def in_force(
     rows = []
     for field in dataclasses.fields(cls):
         value, origin = gathered[field.name]
-        shown = "********" if field.metadata.get("secret") and value else str(value)
+        shown = "********" if field.metadata.get("secret") and value else PASSWORD.sub("********@", str(value))
         rows.append(SettingInForce(field.name, shown, origin, variable_of(field.name), field.metadata["doc"]))
     return rows
 

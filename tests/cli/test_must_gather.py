@@ -10,6 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.telemetry.metrics import (
+    DEAD_LETTERS_BY_REASON,
+    FILTER_ERRORS,
+    INGRESS_CONNECTIONS,
+    INGRESS_IN_FLIGHT,
+    KAFKA_DISK_FREE,
+    METRICS,
+    RETENTION,
+    SUBSCRIPTION,
+)
 from tests.conftest import System
 from tests.waiting import until
 
@@ -107,6 +117,25 @@ def test_everything_that_tells_how_the_system_is_is_in_it(gathered: dict[str, st
     assert "penstock_part_up" in gathered["metrics/controller.prom"]
     assert {"logs/controller.log", "logs/receiver.log", "logs/dispatcher.log", "logs/kafka.log"} <= gathered.keys()
     assert any(row["process"] == "receiver" and row["runs"] for row in json.loads(gathered["settings.json"]))
+
+
+def test_the_controller_tells_every_metric_of_the_list(gathered: dict[str, str]) -> None:
+    """The alerts and dashboards stand on this."""
+    text = gathered["metrics/controller.prom"]
+    told = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    told |= {name.removesuffix("_count") for name in told}
+    now_and_then = {FILTER_ERRORS, KAFKA_DISK_FREE, INGRESS_IN_FLIGHT, INGRESS_CONNECTIONS}  # where there are any
+    assert {each.name for each in METRICS} - told <= {each.name for each in now_and_then}
+    mine = [line for line in text.splitlines() if 'kind="Trigger",namespace="default",name="gathered"' in line]
+    told = {line.split("{")[0].removesuffix("_count") for line in mine}
+    assert [each.name for each in METRICS if each.labels[:3] == SUBSCRIPTION and each.name not in told] == [
+        FILTER_ERRORS.name
+    ]
+    assert f'{RETENTION.name}{{topic="penstock-deadletters"}} 1209600' in text
+    assert (
+        f'{DEAD_LETTERS_BY_REASON.name}{{kind="Trigger",namespace="default",name="gathered",reason="error"}} 1'
+        in text
+    )
 
 
 def test_every_process_tells_what_its_threads_do(gathered: dict[str, str]) -> None:

@@ -43,7 +43,10 @@ def listener() -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/using.md", "docs/kinds.md", "docs/filters.md", "docs/delivery.md", "docs/operating.md"],
+    [
+        *("README.md", "docs/using.md", "docs/kinds.md", "docs/filters.md", "docs/delivery.md", "docs/operating.md"),
+        *("docs/logs.md", "docs/tracing.md"),
+    ],
 )
 def test_the_commands_of_a_page_work(penstock_up: System, listener: Path, page: str) -> None:
     """Kept promise: what the documentation tells people to type does what it says."""
@@ -54,6 +57,7 @@ def test_the_commands_of_a_page_work(penstock_up: System, listener: Path, page: 
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PENSTOCK_SERVER": penstock_up.admin_url,
+        "PENSTOCK_DATA_DIR": str(penstock_up.data_dir),
     }
     ran = subprocess.run(
         ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False

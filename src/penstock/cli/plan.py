@@ -11,8 +11,11 @@ from penstock.kafka import java
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.embedded import STOP_PATIENCE_SECONDS, EmbeddedKafka
 from penstock.ports import reachable_host, require_free
+from penstock.receiver.settings import ReceiverSettings
+from penstock.settings import load
 from penstock.supervisor.part import Part, answers_ready, says_ready
 from penstock.supervisor.rundir import RunDirectory
+from penstock.telemetry.traces import trace_settings
 
 KAFKA_FIRST, THEN_THE_REST = 0, 1
 
@@ -24,6 +27,7 @@ def check(settings: UpSettings) -> None:
     """Refuses what cannot work before anything is started."""
     if settings.gear not in ("auto", "live", "bulk"):
         raise Misconfigured(f'--gear "{settings.gear}" is none of auto, live, bulk', hint="--gear auto")
+    trace_settings(load(ReceiverSettings))
     wanted = {"--ingress-port": [settings.ingress_port], "--admin-port": [settings.admin_port]}
     if not settings.bootstrap_servers:
         wanted["--kafka-port"] = list(settings.cluster.ports)

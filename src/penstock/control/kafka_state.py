@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.contract.model import HOME, Cluster, place_of
+from penstock.contract.model import DEAD_LETTERS_TOPIC, HOME, Cluster, place_of
 from penstock.control.world import World
 from penstock.errors import PenstockError
 from penstock.kafka import cluster_state
@@ -38,6 +38,7 @@ class KafkaState:
     disk_bytes: int | None = None
     disk_free_bytes: int | None = None
     topics: tuple[TopicState, ...] = ()
+    dead_letters_retention_ms: int | None = None
     problem: str = "Kafka has not been asked yet"
 
 
@@ -74,7 +75,8 @@ class KafkaLooker:
                 home = state if cluster.is_home else home
             except PenstockError as error:
                 problem = error.message if cluster.is_home else problem
-        sizes = self._kept[HOME].sizes if HOME in self._kept else Sizes()
+        kept_home = self._kept.get(HOME) or _Clusters()
+        sizes = kept_home.sizes
         return KafkaState(
             brokers=home.brokers if home else 0,
             offline=home.offline if home else None,
@@ -82,6 +84,7 @@ class KafkaLooker:
             disk_bytes=sizes.total if sizes.topics else None,
             disk_free_bytes=sizes.free_bytes,
             topics=tuple(sorted(found, key=lambda each: each.place)),
+            dead_letters_retention_ms=kept_home.retention.get(DEAD_LETTERS_TOPIC),
             problem=problem,
         )
 
@@ -98,8 +101,9 @@ class KafkaLooker:
         )
         names = [name for name in names if name in state.topics]
         offsets = cluster_state.offsets(admin, state, names)
-        if now - kept.retention_at > RETENTION_SECONDS or not kept.retention.keys() >= set(names):
-            kept.retention, kept.retention_at = cluster_state.retentions(admin, names), now
+        asked = [*names, DEAD_LETTERS_TOPIC] if cluster.is_home and DEAD_LETTERS_TOPIC in state.topics else names
+        if now - kept.retention_at > RETENTION_SECONDS or not kept.retention.keys() >= set(asked):
+            kept.retention, kept.retention_at = cluster_state.retentions(admin, asked), now
         if now - kept.sizes_at > SIZE_SECONDS:
             kept.sizes_at = now
             kept.sizes = self._sizes(cluster, kept)

@@ -222,6 +222,12 @@ def subscription(view: View, resource: Resource) -> Row:
     }
 
 
+def state(view: View, resource: Resource) -> str:
+    agreed = view.agreements.get(key_of(resource))
+    first = agreed.subscriptions[0] if agreed is not None and agreed.subscriptions else None
+    return state_of(view, _head(resource, key_of(resource)), first, view.recent.get(uid_of(resource), NOTHING))
+
+
 def state_of(view: View, head: Row, agreed: Subscription | None, recent: Recent) -> str:
     """One word for how it is; the worst that is true."""
     uid, report = head["uid"], view.queries.get(head["uid"])

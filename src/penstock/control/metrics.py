@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from penstock.contract.model import QueryReport, place_of
+from penstock.contract.model import DEAD_LETTERS_TOPIC, QueryReport, place_of
 from penstock.contract.telemetry import Holds
 from penstock.control.folding import OTHERS, Folding, Labels
 from penstock.control.kinds import EGRESS, INGRESS, WITH_STATUS, Resource, condition, key_of, uid_of
 from penstock.control.live_rows import View, view_of
 from penstock.control.observe import Sight
+from penstock.control.standing import consumed, in_seconds, judged, limited, matched
 from penstock.control.telemetry import OfAddress, OfSubscription, State, Sums
 from penstock.control.world import World
 from penstock.delivery.lane import Counts as LaneCounts
@@ -38,6 +39,7 @@ class Known:
     states: list[State]
     consumed_by: Mapping[tuple[str, str, int], int]  # by uid, place and partition
     most: int  # series of subscriptions
+    window: int = 0  # requests at once per subscription and partition; 0: not known
 
 
 def text(world: World, sight: Sight, now: float) -> bytes:
@@ -56,6 +58,7 @@ def samples(world: World, sight: Sight, now: float) -> Iterator[Sample]:
         states=world.counts.states(),
         consumed_by=world.counts.consumed_by(),
         most=world.settings.metrics_subscriptions,
+        window=world.reports.delivery_window(),
     )
     return of_everything(known)
 
@@ -100,10 +103,11 @@ def _topics(view: View, reports: list[QueryReport]) -> Iterator[Sample]:
     sight, sums, agreed = view.sight, view.sums, view.agreements.values()
     places = {each.place for agreement in agreed for each in agreement.subscriptions}
     places |= {place_of(route.topic, route.cluster) for agreement in agreed for route in agreement.routes}
+    if sight.kafka.dead_letters_retention_ms is not None:
+        yield Sample(m.RETENTION, (DEAD_LETTERS_TOPIC,), in_seconds(sight.kafka.dead_letters_retention_ms))
     for topic in sight.kafka.topics:
         if topic.retention_ms is not None:
-            seconds = topic.retention_ms / 1000 if topic.retention_ms >= 0 else -1
-            yield Sample(m.RETENTION, (topic.place,), seconds)
+            yield Sample(m.RETENTION, (topic.place,), in_seconds(topic.retention_ms))
         for partition, (_, end) in sorted(topic.offsets.items()):
             yield Sample(m.TOPIC_END, (topic.place, str(partition)), end)
             if (topic.place, partition) not in sums.consumed:
@@ -149,6 +153,7 @@ def _subscriptions(known: Known) -> Iterator[Sample]:
     view, folding = known.view, Folding(known.most)
     apart = {uid for report in known.reports for uid in report.apart}
     groups: dict[str, str] = {}
+    read, kept = consumed(known.consumed_by), {each.place: each.retention_ms for each in view.sight.kafka.topics}
     for resource in _oldest_first(view.resources, EGRESS):
         key, uid, labels = key_of(resource), uid_of(resource), folding.labels(resource)
         agreed = view.agreements.get(key)
@@ -162,6 +167,9 @@ def _subscriptions(known: Known) -> Iterator[Sample]:
         folding.add(m.DEAD_LETTERS, labels, dead.count if dead else 0)
         folding.most(m.OLDEST_DEAD_LETTER, labels, max(0.0, view.now - dead.oldest) if dead else 0)
         _behind(folding, labels, view.sight, key)
+        judged(folding, labels, view, resource, kept)
+        limited(folding, labels, agreed, len(view.sight.lags.get(key) or ()), known.window)
+        folding.add(m.FILTERED, labels, max(0, read[uid] - matched(view, uid)))
         if agreed is not None and agreed.subscriptions:
             groups[uid] = agreed.subscriptions[0].group if labels[2] != OTHERS else OTHERS
     for (uid, place, partition), count in known.consumed_by.items():

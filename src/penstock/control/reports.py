@@ -90,6 +90,10 @@ class Reports:
         """Where a living dispatcher answers questions; empty: nowhere."""
         return str(self._heartbeat.get("url") or "") if self.may_live() else ""
 
+    def delivery_window(self) -> int:
+        """Requests at once for a subscription and partition, as the dispatcher is set; 0: not known."""
+        return int(self._heartbeat.get("delivery_window") or 0)
+
     def _take_gone(self, uid: str, value: bytes | None) -> None:
         if value is None:
             self._gone.pop(uid, None)

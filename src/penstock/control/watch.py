@@ -21,6 +21,7 @@ class Watchers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queues: set[asyncio.Queue[Change | None]] = set()
         self._others: list[Callable[[], None]] = []
+        self._wakes: list[Callable[[], None]] = []
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -36,12 +37,18 @@ class Watchers:
         """For streams of others, which end at the same time; called on the event loop."""
         self._others.append(close)
 
+    def on_any_change(self, wake: Callable[[], None]) -> None:
+        """For who looks for itself what has changed; called on the event loop."""
+        self._wakes.append(wake)
+
     def on_change(self, event: str, resource: Resource) -> None:
         """From any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._spread, (event, resource))
 
     def _spread(self, change: Change) -> None:
+        for wake in self._wakes:
+            wake()
         for queue in list(self._queues):
             if queue.qsize() >= LONGEST_QUEUE:
                 _end(queue)

@@ -11,8 +11,9 @@ import logging
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -73,6 +74,7 @@ class Waiting:
 
     count: int
     oldest: float  # seconds since the epoch
+    by_class: Mapping[str, int] = field(default_factory=dict)  # of how the last attempt ended: telemetry's CLASSES
 
 
 class DeadLetterIndex:
@@ -131,11 +133,12 @@ class DeadLetterIndex:
         """How many there are and since when, by the uid of the subscription. Cheap: it may be asked every second."""
         with self._lock:
             if self._waiting is None:
-                found: dict[str, Waiting] = {}
+                times: dict[str, float] = {}
+                classes: dict[str, Counter[str]] = {}
                 for each in self._open.values():
-                    before = found.get(each.uid, Waiting(0, each.time))
-                    found[each.uid] = Waiting(before.count + 1, min(before.oldest, each.time))
-                self._waiting = found
+                    times[each.uid] = min(times.get(each.uid, each.time), each.time)
+                    classes.setdefault(each.uid, Counter())[_class_of(each)] += 1
+                self._waiting = {uid: Waiting(classes[uid].total(), times[uid], classes[uid]) for uid in times}
             return self._waiting
 
     @property
@@ -246,6 +249,12 @@ class DeadLetterIndex:
             for kept in (self._open, self._redriven):
                 for key in [key for key, each in kept.items() if each.record < begin]:
                     del kept[key]
+
+
+def _class_of(letter: Indexed) -> str:
+    if letter.code:
+        return f"{letter.code // 100}xx"
+    return "timeout" if "timed out" in letter.reason else "error"
 
 
 def _indexed(letter: DeadLetter, record: int) -> Indexed:

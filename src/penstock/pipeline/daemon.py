@@ -20,6 +20,7 @@ PRELOADED = (
     "pyspark.worker",
     "penstock.pipeline.worker",
 )
+TRACING = ("penstock.delivery.tracing", "opentelemetry.exporter.otlp.proto.http.trace_exporter")  # half a second
 
 
 def _leave_archives() -> None:
@@ -33,7 +34,7 @@ def _leave_archives() -> None:
 os.nice(int(os.environ.get("PENSTOCK_WORKER_NICENESS", "0")))
 _leave_archives()
 os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # the one thread that pyarrow would start
-for _name in PRELOADED:
+for _name in (*PRELOADED, *(TRACING if os.environ.get("PENSTOCK_TRACE_EXPORTER", "none") != "none" else ())):
     importlib.import_module(_name)
 gc.collect()
 gc.freeze()  # what is there now stays in memory that all workers share

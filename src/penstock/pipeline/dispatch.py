@@ -338,6 +338,7 @@ class Dispatcher:
                 "queries": len(self._topics),
                 "gear": self._settings.gear,
                 "url": self._url,
+                "delivery_window": self._settings.delivery_window,
             }
             try:
                 put(producer, REPORT_TOPIC, HEARTBEAT, json.dumps(alive).encode())

@@ -3,18 +3,21 @@
 //   feed.state         the last snapshot with all changes since (see /api/penstock/live); null before the first
 //   feed.listen(f)     f() after every message and when the feed is lost or back; returns a function that ends it
 //   feed.isLost        nothing came for 5 s; feed.problem says why: {cause, address, remedy}
+//   feed.isReady       the controller has read its resources; before that, no rows means nothing
 //   feed.ingress(key), feed.subscription(key)
 
 const SILENCE_MS = 5000;
 const AGAIN_MS = 1000;
+const PATIENCE_MS = 3000; // for the first message of a new connection
 const AWAY = "`penstock status` tells what runs. The page goes on by itself as soon as the controller is back.";
 
 export function makeFeed(url = "api/penstock/live") {
   const listeners = new Set();
-  let source = null, last = performance.now(), again = null;
+  let source = null, last = performance.now(), connected = 0, again = null;
 
   const feed = {
     state: null, isLost: false, problem: null, lastTime: null,
+    get isReady() { return !!feed.state && !feed.state.parts.some((part) => part.name === "controller" && part.state !== "running"); },
     listen(f) { listeners.add(f); return () => listeners.delete(f); },
     ingress: (key) => feed.state?.ingresses.find((row) => row.key === key),
     subscription: (key) => feed.state?.subscriptions.find((row) => row.key === key),
@@ -38,6 +41,7 @@ export function makeFeed(url = "api/penstock/live") {
   function connect() {
     clearTimeout(again);
     source?.close();
+    connected = performance.now();
     source = new EventSource(url);
     source.addEventListener("snapshot", (m) => take(m, false));
     source.addEventListener("change", (m) => take(m, true));
@@ -54,7 +58,7 @@ export function makeFeed(url = "api/penstock/live") {
   async function why() {
     const address = location.origin;
     try {
-      const answer = await fetch("readyz");
+      const answer = await fetch("readyz", { signal: AbortSignal.timeout(2000) });
       const text = (await answer.text()).trim().replace(/^not ready: /, "");
       feed.problem = answer.ok
         ? { cause: "The controller answers, but sends no numbers", address, remedy: AWAY }
@@ -65,16 +69,22 @@ export function makeFeed(url = "api/penstock/live") {
     if (!feed.state) { feed.isLost = true; tell(); }
   }
 
+  let asking = false;
   setInterval(async () => {
-    if (performance.now() - last < SILENCE_MS - 700) return; // the banner is there within 5 s
+    if (asking || performance.now() - last < SILENCE_MS - 1200) return; // the banner is there within 5 s
     if (!feed.isLost) {
       feed.isLost = true;
       feed.problem ||= { cause: "Nothing came from the controller for 5 s", address: location.origin, remedy: AWAY };
       tell();
     }
+    asking = true;
     await why();
-    if (feed.isLost) { tell(); connect(); }
-  }, AGAIN_MS);
+    asking = false;
+    if (feed.isLost) {
+      tell();
+      if (performance.now() - connected > PATIENCE_MS) connect();
+    }
+  }, AGAIN_MS / 2);
 
   // A laptop that slept has missed messages: begin anew at once.
   document.addEventListener("visibilitychange", () => { if (!document.hidden && performance.now() - last > SILENCE_MS) connect(); });

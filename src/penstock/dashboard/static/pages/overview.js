@@ -26,7 +26,7 @@ export default {
     function draw() {
       const state = feed.state;
       const range = choice("minutes", { label: "Last", options: [["15", "15 minutes"], ["5", "5 minutes"], ["60", "hour"]], onchange: load });
-      if (!state) return render(container, heading("Overview"), feed.isLost ? null : h("p", { class: "dim" }, "Waiting for numbers …"));
+      if (!feed.isReady) return render(container, heading("Overview"), h("p", { class: "dim" }, feed.isLost ? "No numbers come." : "Waiting for numbers …"));
       const isEmpty = !state.ingresses.length && !state.subscriptions.length;
       render(container, heading("Overview", h("span", { class: "push" }, isEmpty ? null : range)),
         isEmpty ? first() : [tiles(state, history), attention(state), charts(history), lists(state)]);

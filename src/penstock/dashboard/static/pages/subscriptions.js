@@ -40,7 +40,7 @@ function list(container, feed) {
       { title: "p95", hint: "whole way, from receipt to answer", cell: (r) => millis(r.p95_ms), sort: (r) => r.p95_ms, number: true, minor: true },
       { title: "", cell: (r) => pauseButton(r, { "data-act": "pause", class: "quiet" }), class: "act" },
     ],
-    empty: () => !feed.state ? empty(feed.isLost ? "No numbers come." : "Loading …") : feed.state.subscriptions.length
+    empty: () => !feed.isReady ? empty(feed.isLost ? "No numbers come." : "Waiting for the controller …") : feed.state.subscriptions.length
       ? empty("Nothing fits the filters.", h("p", {}, `Without them there are ${feed.state.subscriptions.length}.`))
       : empty("There are no triggers, subscriptions or sources yet.", h("p", {}, withCode("`penstock apply -f docs/first-event.yaml` makes a first one."))),
   });

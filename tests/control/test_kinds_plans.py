@@ -295,7 +295,9 @@ def test_a_sink_with_partitions_makes_its_topic() -> None:
     given = stored(sink(numPartitions=3, replicationFactor=1, contentMode="binary"))
     config = sinks.configure(given, among())
     assert (config.may_create, config.topic.partitions, config.topic.replication_factor) == (True, 3, 1)
-    assert ingress.agreement(given, config).routes == (Route(path="/default/archive", topic="archived", is_foreign=True),)
+    assert ingress.agreement(given, config).routes == (
+        Route(path="/default/archive", topic="archived", is_foreign=True),
+    )
 
 
 def test_a_sink_of_another_kafka_needs_its_secret() -> None:

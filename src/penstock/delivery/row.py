@@ -1,11 +1,18 @@
 """A row: one event as Spark hands it over, with the lanes that want it. Made by ``pipeline``, kept until all
 its deliveries are finished. And where rows come from."""
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from penstock.event.foreign import Foreign
 from penstock.telemetry.traces import Parent
+
+
+class RowTrace(NamedTuple):
+    """What the spans of an event's deliveries share."""
+
+    match: Parent  # the span that they belong to
+    about: Mapping[str, str]  # the event
 
 
 class Row:
@@ -39,7 +46,7 @@ class Row:
         self.json: bytes | None = None  # the whole event in JSON, once somebody needed it
         self.written = 0.0  # when Kafka had it, seconds since the epoch; 0: not known
         self.received = 0.0  # when the receiver had it
-        self.trace: Parent | None = None  # of an event that is traced: the span that its deliveries belong to
+        self.trace: RowTrace | None = None  # of an event that is traced
         self.unfinished = 0  # deliveries that still hold the row
 
 

@@ -9,15 +9,16 @@ worker for its partition when tracing is on, and imported only then.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import lru_cache
 from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock.delivery.client import Answer, Post
 from penstock.delivery.dead_letter import without_password
+from penstock.delivery.dress import Dress
 from penstock.delivery.identity import attributes_of, subscription_label
-from penstock.delivery.row import ForeignRow, Row
+from penstock.delivery.row import ForeignRow, Row, RowTrace
 from penstock.telemetry.spans import (
     CLIENT,
     CONSUMER,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.delivery.lane import Attempt, Lane
 
 TRACEPARENT = b"traceparent:"
+NAMED = ("id", "source", "type")  # attributes of the event that spans know
 CUT_OFF = "cut off: whoever goes on with the partition sends it again"
 
 
@@ -45,6 +47,7 @@ class DeliveryTracing:
 
     def __init__(self, tracing: Tracing, topic: str, partition: int) -> None:
         self.tracing = tracing
+        self.topic = topic
         self.open: set[Span] = set()  # begun and not ended
         self._place: Attributes = {
             "messaging.system": "kafka",
@@ -65,32 +68,27 @@ class DeliveryTracing:
         if wanting:
             row.trace = self._match(row, wanting, parent)
 
-    def _match(self, row: Row, wanting: "Sequence[Lane]", parent: Parent | None) -> Parent:
+    def _match(self, row: Row, wanting: "Sequence[Lane]", parent: Parent | None) -> RowTrace:
+        event = _event(row, None)
         attributes = {
-            **self.about(row),
+            **self._place,
+            **event,
+            "messaging.kafka.offset": row.offset,
             "messaging.operation.name": "match",
             "messaging.operation.type": "receive",
             "penstock.subscriptions": [subscription_label(lane.subscription) for lane in wanting],
         }
         began = min(row.written or time(), time())
-        span = self.tracing.begin(f"match {wanting[0].subscription.topic}", CONSUMER, parent, attributes, began)
+        span = self.tracing.begin(f"match {self.topic}", CONSUMER, parent, attributes, began)
         end(span)
-        return parent_of(span)
-
-    def about(self, row: Row, lane: "Lane | None" = None) -> dict[str, Value]:
-        found: dict[str, Value] = {**self._place, "messaging.kafka.offset": row.offset}
-        attributes = attributes_of(row, lane.dress if lane is not None else None)
-        for name in ("id", "source", "type", "subject"):
-            if name in attributes:
-                found[f"cloudevents.event_{name}"] = attributes[name]
-        if lane is not None:
-            found["penstock.subscription"] = subscription_label(lane.subscription)
-            found["messaging.consumer.group.name"] = lane.subscription.group
-        return found
+        return RowTrace(parent_of(span), event)
 
     def sent(self, attempt: "Attempt", post: Post) -> Post:
         """The request of an attempt, with its span in it, if one of its events is traced."""
-        if not any(row.trace is not None for row in attempt.rows):
+        for row in attempt.rows:
+            if row.trace is not None:
+                break
+        else:
             return post
         if attempt.trace is None:
             attempt.trace = AttemptTrace(self, attempt)
@@ -125,27 +123,18 @@ class AttemptTrace:
 
     def sent(self, post: Post) -> Post:
         attempt = self._attempt
-        number = attempt.failures + 1
-        address = urlsplit(without_password(post.url))
-        request: Attributes = {
-            "http.request.method": "POST",
-            "url.full": address.geturl(),
-            "server.address": address.hostname or "",
-            "http.request.resend_count": number - 1,
-            "penstock.attempt": number,
-            "messaging.operation.name": "attempt",
-            "messaging.operation.type": "process",
-        }
+        request = {**_request(post.url), "penstock.attempt": attempt.failures + 1}
         if len(attempt.rows) > 1:
-            request = {**request, "messaging.batch.message_count": len(attempt.rows)}
+            request["messaging.batch.message_count"] = len(attempt.rows)
         whom = "dead letter sink of " if attempt.verdict is not None else ""
         name = f"attempt {whom}{subscription_label(attempt.lane.subscription)}"
         self._end_all(self._spans, "")
         dead = None if self._dead is None else parent_of(self._dead)
         for row in attempt.rows:
             if row.trace is not None:
-                self._spans.append(self._begin(name, CLIENT, dead or row.trace, row, request))
-        return replace(post, headers=with_traceparent(post.headers, parent_of(self._spans[0])))
+                self._spans.append(self._begin(name, CLIENT, dead or row.trace.match, row, request))
+        lines = with_traceparent(post.headers, parent_of(self._spans[0]))
+        return Post(post.url, lines, post.body, post.timeout_seconds, post.wants_reply)
 
     def answered(self, answer: Answer) -> None:
         is_well = 200 <= answer.status < 300
@@ -178,7 +167,7 @@ class AttemptTrace:
         assert found is not None
         why: Attributes = {"penstock.error": found.reason, "penstock.attempts": found.attempts}
         name = f"dead letter {subscription_label(attempt.lane.subscription)}"
-        self._dead = self._begin(name, INTERNAL, row.trace, row, why)
+        self._dead = self._begin(name, INTERNAL, None if row.trace is None else row.trace.match, row, why)
 
     def buried(self, outcome: str, error: str | None) -> None:
         """It is in the record of dead letters, or could not be put there."""
@@ -188,8 +177,17 @@ class AttemptTrace:
             self._end_all([span], failed, {"penstock.outcome": outcome})
 
     def _begin(self, name: str, kind: SpanKind, parent: Parent | None, row: Row, more: Attributes) -> Span:
-        of = self._of
-        span = of.tracing.begin(name, kind, parent, {**of.about(row, self._attempt.lane), **more})
+        """Few attributes, since each costs as much as a look at the clock ten times over, here and in the exporter;
+        where the event stands in Kafka is said by its match."""
+        of, lane = self._of, self._attempt.lane
+        event = row.trace.about if row.trace is not None and lane.dress is None else _event(row, lane.dress)
+        attributes: dict[str, Value] = {
+            "messaging.destination.name": of.topic,
+            "penstock.subscription": subscription_label(lane.subscription),
+            **event,
+            **more,
+        }
+        span = of.tracing.begin(name, kind, parent, attributes)
         of.open.add(span)
         return span
 
@@ -201,6 +199,18 @@ class AttemptTrace:
                 end(span, error, told)
         if not keeps:
             spans.clear()
+
+
+def _event(row: Row, dress: Dress | None) -> dict[str, str]:
+    attributes = attributes_of(row, dress)
+    return {f"cloudevents.event_{name}": attributes[name] for name in NAMED if name in attributes}
+
+
+@lru_cache(maxsize=256)
+def _request(url: str) -> dict[str, Value]:
+    """What is the same for all requests to an address; a caller makes it its own."""
+    shown = without_password(url)
+    return {"http.request.method": "POST", "url.full": shown, "server.address": urlsplit(shown).hostname or ""}
 
 
 def traceparent_of(row: Row) -> bytes:

@@ -60,7 +60,7 @@ class Trip:
             "messaging.operation.type": "send",
             "messaging.message.body.size": len(event.data or b""),
         }
-        for name in ("id", "source", "type", "subject"):
+        for name in ("id", "source", "type"):
             if name in event.attributes:
                 attributes[f"cloudevents.event_{name}"] = event.attributes[name]
         span = self._tracing.begin(f"produce {self._route.topic}", PRODUCER, parent_of(self._receive), attributes)

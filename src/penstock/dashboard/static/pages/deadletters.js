@@ -90,7 +90,7 @@ export default {
       const wrong = (error) => { problem = error; show(); };
       stops = [
         every(2, groupsUrl, (found) => { groups = found; problem = null; show(); }, wrong),
-        every(2, rowsUrl, (found) => { rows = found.items; isMore = found.more; show(); }, wrong),
+        every(2, rowsUrl, (found) => { rows = found.items; isMore = found.more; refresh(query().open); show(); }, wrong),
       ];
       show();
     }
@@ -171,9 +171,16 @@ export default {
       };
     }
 
+    /** One that is open and not among the others any more was sent again. */
+    function refresh(key) {
+      const known = details.get(key)?.row;
+      if (known && !known.redriven && !rows.some((each) => each.key === key)) load(key);
+    }
+
     async function load(key) {
+      const row = details.get(key)?.row;
       details.clear(); // one at a time is enough
-      details.set(key, { loading: true });
+      details.set(key, { loading: true, row });
       try {
         const found = await get("api/penstock/deadletters?" + new URLSearchParams({ keys: key, event: "1", redriven: "1" }));
         details.set(key, { row: found.items[0] });

@@ -25,6 +25,8 @@ COMMANDS = (
     Entry("up", "up:up", "Start everything here: Kafka, controller, receiver and dispatcher.", SYSTEM),
     Entry("down", "down:down", "End what `up` started.", SYSTEM),
     Entry("status", "status:status", "How the system and its parts are.", SYSTEM),
+    Entry("top", "top:top", "What flows, what waits and what fails, live.", SYSTEM),
+    Entry("lag", "lag:lag", "How far behind each subscription is.", SYSTEM),
     Entry("logs", "logs:logs", "What all parts have said, merged by time.", SYSTEM),
     Entry("settings", "settings:settings", "The settings in force and where each came from.", SYSTEM),
     Entry("sizing", "sizing:sizing", "The memory that deliveries may take at most.", SYSTEM),

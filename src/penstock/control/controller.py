@@ -6,7 +6,7 @@ the admin port answers (not ready, and why) while Kafka is still away.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.contract.model import (
@@ -21,8 +21,10 @@ from penstock.contract.telemetry import DELIVERIES_TOPIC, TELEMETRY_TOPIC
 from penstock.control.agreements import Contract
 from penstock.control.jobs import Jobs
 from penstock.control.lag import LagReader
+from penstock.control.metrics import samples, samples_of_parts
 from penstock.control.observe import Observer
 from penstock.control.probe import Receiver
+from penstock.control.pushing import Pushing
 from penstock.control.reconcile import Reconciler, Work, backoff_seconds
 from penstock.control.reports import Reports
 from penstock.control.secrets import Secrets
@@ -37,6 +39,7 @@ from penstock.kafka.dead_letter_index import DeadLetterIndex
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import StartPositions
 from penstock.kafka.topics import COMPACTED, LOGGED, RECORDS, SHORT_LIVED, TopicSpec, create_missing
+from penstock.telemetry.exposition import Sample
 
 logger = logging.getLogger("penstock.control")
 
@@ -58,6 +61,7 @@ class Controller:
         self._lag: LagReader | None = None
         self._jobs: Jobs | None = None
         self._reconciler: Reconciler | None = None
+        self._pushing = Pushing(settings, self._samples) if settings.otlp_endpoint else None
         self.observer = Observer(settings, self._running, lambda: self.waiting_for)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._start, name="controller-start", daemon=True)
@@ -91,10 +95,14 @@ class Controller:
     def start(self) -> None:
         self._thread.start()
         self.observer.start()
+        if self._pushing is not None:
+            self._pushing.start()
 
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(timeout=2.0)
+        if self._pushing is not None:
+            self._pushing.stop()
         self.observer.stop()
         if self._reconciler is not None:
             self._reconciler.stop()
@@ -110,6 +118,10 @@ class Controller:
 
     def _running(self) -> tuple[World, LagReader] | None:
         return None if self._world is None or self._lag is None else (self._world, self._lag)
+
+    def _samples(self, now: float) -> Iterable[Sample]:
+        sight = self.observer.sight
+        return samples(self._world, sight, now) if self._world is not None else samples_of_parts(sight)
 
     def _start(self) -> None:
         attempt = 0

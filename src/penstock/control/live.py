@@ -148,6 +148,7 @@ def routes(controller: Controller, watchers: Watchers) -> list[Route]:
 def _live(controller: Controller, feed: Feed) -> Handler:
     async def live(request: Request) -> Response:
         if request.query_params.get("once", "0").lower() in ("1", "true"):
+            await run_in_threadpool(controller.observer.fresh)
             return JSONResponse(await run_in_threadpool(snapshot, controller))
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(feed.stream(), media_type="text/event-stream", headers=headers)

@@ -27,6 +27,7 @@ from penstock.telemetry.histogram import Durations
 
 OUTCOMES = tuple(each.name for each in fields(LaneCounts))
 GEARS = ("live", "bulk", "cold")
+OF_RECEIVERS = (m.INGRESS_IN_FLIGHT, m.INGRESS_CONNECTIONS)  # who has nothing to tell has none
 TELLING = ("receiver", "worker", "dispatcher")  # parts that tell of themselves
 
 
@@ -48,7 +49,11 @@ def text(world: World, sight: Sight, now: float) -> bytes:
 
 def text_of_parts(sight: Sight) -> bytes:
     """While the controller is starting."""
-    return render(_parts(sight))
+    return render(samples_of_parts(sight))
+
+
+def samples_of_parts(sight: Sight) -> list[Sample]:
+    return [Sample(m.PART_UP, (part.name,), int(part.is_well)) for part in sight.parts]
 
 
 def samples(world: World, sight: Sight, now: float) -> Iterator[Sample]:
@@ -65,18 +70,13 @@ def samples(world: World, sight: Sight, now: float) -> Iterator[Sample]:
 
 def of_everything(known: Known) -> Iterator[Sample]:
     view, sums = known.view, known.view.sums
-    yield from _parts(view.sight)
+    yield from samples_of_parts(view.sight)
     yield from _resources(view.resources)
     yield from _kafka(view.sight)
     yield from _topics(view, known.reports)
     yield from _addresses(view, known.most)
     yield from _subscriptions(known)
     yield from _processes(known.states, sums)
-
-
-def _parts(sight: Sight) -> Iterator[Sample]:
-    for part in sight.parts:
-        yield Sample(m.PART_UP, (part.name,), int(part.is_well))
 
 
 def _resources(resources: list[Resource]) -> Iterator[Sample]:
@@ -216,7 +216,7 @@ def _behind(folding: Folding, labels: Labels, sight: Sight, key: str) -> None:
 
 def _processes(states: list[State], sums: Sums) -> Iterator[Sample]:
     """States of processes, added up over all of a kind."""
-    gauges: dict[tuple[str, ...], float] = {}
+    gauges: dict[tuple[str, ...], float] = {(each.name,): 0.0 for each in OF_RECEIVERS}
     for state in states:
         for name, value in state.gauges.items():
             gauges[tuple(name.split(":"))] = gauges.get(tuple(name.split(":")), 0.0) + value
@@ -225,8 +225,7 @@ def _processes(states: list[State], sums: Sums) -> Iterator[Sample]:
         if metric is not None and metric.kind == "gauge" and len(labels) == len(metric.labels):
             yield Sample(metric, tuple(labels), value)
     for part in TELLING:
-        dropped = sums.others[m.TELEMETRY_DROPPED.name, part]
-        yield Sample(m.TELEMETRY_DROPPED, (part,), dropped)
+        yield Sample(m.TELEMETRY_DROPPED, (part,), sums.dropped[part])
 
 
 def _oldest_first(resources: list[Resource], kinds: Iterable[Any]) -> list[Resource]:

@@ -22,9 +22,9 @@ from penstock.control.tracks import KEPT_SECONDS, Recent, Track, complete
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table
 from penstock.telemetry.histogram import Durations
-from penstock.telemetry.metrics import BY_NAME
 
 SILENT_SECONDS = 5.0  # after which what somebody held is not held any more
+SILENT_DISPATCHER_SECONDS = 20.0  # which tells every few seconds
 WRONG_CLOCK_SECONDS = 10.0  # who tells of another time than ours has a clock of his own
 LATER_SECONDS = 2  # the history waits longer for what is late than a rate does: it is not told again
 FORGET_SECONDS = 600.0  # after which sums of what is no more are forgotten
@@ -92,7 +92,7 @@ class Sums:
     bad_records: Counter[str] = field(default_factory=Counter)
     query_starts: Counter[str] = field(default_factory=Counter)
     batch_gaps: dict[str, Durations] = field(default_factory=dict)
-    others: Counter[tuple[str, str]] = field(default_factory=Counter)  # by name of the metric and part
+    dropped: Counter[str] = field(default_factory=Counter)  # what could not be told, by part
 
     def copy(self) -> "Sums":
         return replace(
@@ -104,7 +104,7 @@ class Sums:
             bad_records=self.bad_records.copy(),
             query_starts=self.query_starts.copy(),
             batch_gaps={topic: _copied(each) for topic, each in self.batch_gaps.items()},
-            others=self.others.copy(),
+            dropped=self.dropped.copy(),
         )
 
     def add(self, told: Telemetry) -> None:
@@ -125,9 +125,7 @@ class Sums:
             self.consumed[told.topic, told.partition] += told.consumed
         for topic, gaps in told.batch_gaps.items():
             self.batch_gaps.setdefault(topic, Durations({})).add(gaps)
-        for name, value in told.gauges.items():
-            if name in BY_NAME and BY_NAME[name].kind == "counter":
-                self.others[name, told.part] += int(value)
+        self.dropped[told.part] += told.dropped
 
 
 def _add_served(sums: OfSubscription, served: Served) -> None:
@@ -293,6 +291,8 @@ class Counts:
                 track.forget(complete(now) - KEPT_SECONDS)
 
     def _drop_silent(self) -> None:
-        since = time.monotonic() - SILENT_SECONDS
-        for source in [source for source, state in self._states.items() if state.heard < since]:
-            del self._states[source]
+        now = time.monotonic()
+        for source, state in list(self._states.items()):
+            patience = SILENT_DISPATCHER_SECONDS if state.part == "dispatcher" else SILENT_SECONDS
+            if now - state.heard > patience:
+                del self._states[source]

@@ -63,10 +63,10 @@ def event(id_: str, type_: str) -> dict[str, str]:
     return {"ce-specversion": "1.0", "ce-id": id_, "ce-source": "/shop", "ce-type": type_}
 
 
-def send(system: System, headers: Mapping[str, str]) -> None:
+def send(system: System, headers: Mapping[str, str], status: int = 202) -> None:
     sender = http.client.HTTPConnection(urlsplit(system.ingress_url).netloc, timeout=10)
     sender.request("POST", "/default/traced", body=b"{}", headers={"content-type": "application/json", **headers})
-    assert sender.getresponse().status == 202
+    assert sender.getresponse().status == status
 
 
 def test_one_trace_from_the_sender_to_the_dead_letter(system: System, subscriber: Sink, collector: Collector) -> None:
@@ -117,3 +117,12 @@ def test_what_the_sender_does_not_trace_is_passed_on_unchanged(
     assert receive.parent == ""
     assert came["45"] == attempt.traceparent
     assert not {"43", "44"} & {span.attributes.get("cloudevents.event_id") for span in collector.spans()}
+
+
+def test_a_request_that_is_refused_is_in_the_trace(system: System, subscriber: Sink, collector: Collector) -> None:
+    """Its sender sees where it ended, and why."""
+    trace = "2" * 32
+    send(system, {"ce-specversion": "1.0", "traceparent": f"00-{trace}-{SENDERS_SPAN}-01"}, status=400)
+    (refused,) = collector.wait_for_spans(trace, ["receive"])
+    assert (refused.parent, refused.error) == (SENDERS_SPAN, "bad event")
+    assert refused.attributes["http.response.status_code"] == 400

@@ -155,3 +155,29 @@ def test_a_collector_that_refuses_is_told_about(collector: Collector, caplog: py
         tracing.close()
     assert "1 spans were dropped" in caplog.text
     assert "500" in caplog.text
+
+
+def test_what_a_task_leaves_is_sent_when_it_ends(collector: Collector) -> None:
+    """A flush sends everything, and the same thread serves the next task; other settings have their own."""
+    settings = TraceSettings(1.0, "otlp", collector.otlp_url)
+    tracing = open_tracing(settings, "test")
+    assert tracing is not None
+    assert open_tracing(settings, "test") is tracing
+    for number in range(3):
+        end(tracing.begin("attempt", CLIENT, None, {}))
+        tracing.flush()
+        assert len(collector.spans()) == number + 1
+    tracing.close()
+    assert open_tracing(settings, "test") is not tracing
+
+
+def test_tasks_do_not_wait_for_a_collector_that_is_away() -> None:
+    """Kept promise: in bulk gear a task ends several times a second; only the first one tries its patience."""
+    tracing = Tracing(TraceSettings(1.0, "zipkin", f"http://127.0.0.1:{free_port()}/x"), "test")
+    took = []
+    for _ in range(20):
+        end(tracing.begin("attempt", CLIENT, None, {}))
+        began = time.monotonic()
+        tracing.flush()
+        took.append(time.monotonic() - began)
+    assert sum(took[1:]) < spans.CLOSE_SECONDS

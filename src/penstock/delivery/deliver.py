@@ -226,6 +226,8 @@ class Deliveries:
         for lane, until in list(self._draining.items()):
             if now > until:
                 for attempt in self._client.abandon(partial(_is_of, lane)):
+                    if attempt.trace is not None:
+                        attempt.trace.abandoned()
                     lane.drop()
                     self._let_rows_go(attempt.rows)
             if now > until or lane.is_drained:

@@ -125,6 +125,7 @@ class Lane:
         "is_gone",
         "is_parked",
         "namespace_line",
+        "partition",
         "progress",
         "signing_keys",
         "signing_problem",
@@ -144,6 +145,7 @@ class Lane:
     ) -> None:
         self.subscription = subscription
         self.progress = progress
+        self.partition: int | None = None  # only to be named
         self.counts = Counts()
         self.tally = Tally()
         self.busy = 0  # POSTs in flight
@@ -344,7 +346,8 @@ class Lane:
 
     def complain(self, what: str, offset: int, why: str, row: Row | None = None) -> None:
         """In the log, with enough to find the event, if it is about one."""
-        self._say(f"{what} offset {offset}", why, fields_of(self.subscription, offset, row, self.dress))
+        fields = {"partition": self.partition} | fields_of(self.subscription, offset, row, self.dress)
+        self._say(f"{what} offset {offset}", why, fields)
 
     def say_outcome(self, outcome: str, attempt: Attempt, why: str) -> None:
         """Of an event that was not delivered."""

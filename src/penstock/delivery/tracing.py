@@ -106,7 +106,7 @@ class DeliveryTracing:
         for span in self.open:
             end(span, CUT_OFF)
         self.open.clear()
-        self.tracing.close()
+        self.tracing.flush()
 
 
 class AttemptTrace:
@@ -143,6 +143,11 @@ class AttemptTrace:
         if error:
             told = {**told, "error.type": str(answer.status or "_OTHER"), "penstock.error": error}
         self._end_all(self._spans, error, told, keeps=True)
+
+    def abandoned(self) -> None:
+        """It is not waited for any longer."""
+        for spans in (self._spans, self._replies):
+            self._end_all(spans, CUT_OFF)
 
     def reply(self) -> Row:
         """The event that is answered, with the reply's span as its trace: replies go on from there."""

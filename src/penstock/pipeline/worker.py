@@ -323,6 +323,7 @@ class Holding:
             record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
             limits = share(subscription.delivery, window, self._assignment.partitions)
             lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
+            lane.partition = self._partition
             lane.is_parked = self._is_apart(key, entry)
             if self._assignment.delivery_log == SILENT:
                 lane.tally = SilentTally()
@@ -339,7 +340,7 @@ class Holding:
                 lane.signing_problem = ""
             except Misconfigured as error:
                 if lane.signing_problem != error.message:
-                    lane.complain("nothing is sent from", self._partition, error.message)
+                    lane.complain("nothing is sent from", lane.progress.position, error.message)
                 lane.signing_problem = error.message
 
     def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:

@@ -145,6 +145,8 @@ class Ingress:
 
     def _refuse(self, request: Request, answer: Answer, reply: Reply) -> None:
         self.refused(request, answer)
+        if self.tracing is not None:
+            self.tracing.refused(request, answer.status, answer.reason)
         reply(answer)
 
     def _refuses(self, route: Route, health: Health, number: int) -> Answer | None:

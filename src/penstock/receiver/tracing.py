@@ -6,7 +6,6 @@
 Called by ``accept.py``; made by ``serve.py`` when tracing is on, and imported only then.
 """
 
-import time
 from collections.abc import Sequence
 
 from penstock.contract.model import Route
@@ -14,7 +13,7 @@ from penstock.errors import PenstockError
 from penstock.event.model import Event
 from penstock.receiver.request import Request
 from penstock.telemetry.spans import PRODUCER, SERVER, Span, Tracing, Value, end, parent_of
-from penstock.telemetry.traces import Parent
+from penstock.telemetry.traces import Parent, sampled_parent
 
 TraceHeaders = Sequence[tuple[str, bytes]]
 TRACEPARENT = "traceparent"
@@ -29,6 +28,12 @@ class ReceiverTracing:
         is_traced, parent = self._tracing.choice.of(request.header(b"traceparent"))
         return Trip(self._tracing, parent, route, number) if is_traced else None
 
+    def refused(self, request: Request, status: int, reason: str) -> None:
+        """A request that a sender traces, and that does not even come to Kafka."""
+        parent = sampled_parent(request.header(b"traceparent"))
+        if parent is not None and request.route is not None:
+            end(_receive(self._tracing, parent, request.route), reason, {"http.response.status_code": status})
+
     def close(self) -> None:
         self._tracing.close()
 
@@ -36,20 +41,15 @@ class ReceiverTracing:
 class Trip:
     """A request that is traced, until its answer."""
 
-    __slots__ = ("_began", "_produced", "_receive", "_route", "_tracing")
+    __slots__ = ("_produced", "_receive", "_route", "_tracing")
 
     def __init__(self, tracing: Tracing, parent: Parent | None, route: Route, number: int) -> None:
         self._tracing = tracing
         self._route = route
-        self._began = time.time()
         self._produced: list[Span] = []
-        attributes: dict[str, Value] = {
-            "http.request.method": "POST",
-            "url.path": route.path,
-            "http.route": route.path,
-            "messaging.batch.message_count": number,
-        }
-        self._receive = tracing.begin(f"receive {route.path}", SERVER, parent, attributes, self._began)
+        self._receive = _receive(tracing, parent, route)
+        if number > 1:
+            self._receive.set_attribute("messaging.batch.message_count", number)
 
     def traces(self, event: Event, told: TraceHeaders) -> TraceHeaders:
         """The trace headers of an event's record: the sender's, but for the span that it comes from now."""
@@ -73,3 +73,8 @@ class Trip:
         for span in self._produced:
             end(span, said)
         end(self._receive, said, {"http.response.status_code": status})
+
+
+def _receive(tracing: Tracing, parent: Parent | None, route: Route) -> Span:
+    about: dict[str, Value] = {"http.request.method": "POST", "url.path": route.path, "http.route": route.path}
+    return tracing.begin(f"receive {route.path}", SERVER, parent, about)

@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
@@ -58,7 +58,7 @@ SERVER, CLIENT, PRODUCER, CONSUMER, INTERNAL = (
 
 
 class Tracing:
-    """One for a process, or for a task of a worker."""
+    """One for a process."""
 
     def __init__(self, settings: TraceSettings, part: str) -> None:
         self.choice = Choice(settings.sampling)
@@ -76,6 +76,7 @@ class Tracing:
             span_limits=SpanLimits(max_attribute_length=LONGEST_VALUE),
         )
         provider.add_span_processor(self._processor)
+        self._flushing: threading.Thread | None = None
         self._tracer = provider.get_tracer("penstock", __version__)
 
     def begin(
@@ -94,14 +95,40 @@ class Tracing:
         start = None if start_seconds is None else int(start_seconds * 1e9)
         return self._tracer.start_span(name, context, kind, attributes, start_time=start)
 
+    def flush(self) -> None:
+        """Sends what there is. A collector that does not answer is not waited for any longer than this, and one that
+        did not answer the last time not at all."""
+        if self._exporter.is_failing or (self._flushing is not None and self._flushing.is_alive()):
+            return
+        self._flushing = _in_background(self._processor.force_flush)
+        self._flushing.join(CLOSE_SECONDS)
+
     def close(self) -> None:
-        """Sends what there is; a collector that does not answer is not waited for any longer than this."""
-        closing = threading.Thread(target=self._processor.shutdown, name="traces-closing", daemon=True)
-        closing.start()
+        """Sends what there is, for the last time."""
+        for key in [key for key, tracing in _shared.items() if tracing is self]:
+            del _shared[key]
+        closing = _in_background(self._processor.shutdown)
         closing.join(CLOSE_SECONDS)
         if closing.is_alive():
             self._exporter.shutdown()
         self._exporter.tell_last()
+
+
+_shared: dict[tuple[TraceSettings, str, int], Tracing] = {}
+
+
+def shared_tracing(settings: TraceSettings, part: str) -> Tracing:
+    """One for all tasks that a worker has, one after the other: in bulk gear these are many."""
+    key = settings, part, os.getpid()
+    if key not in _shared:
+        _shared[key] = Tracing(settings, part)
+    return _shared[key]
+
+
+def _in_background(function: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=function, name="traces", daemon=True)
+    thread.start()
+    return thread
 
 
 def parent_of(span: Span) -> Parent:
@@ -152,6 +179,7 @@ class _Counting(SpanExporter):
         self._taken = 0
         self._told = 0
         self._told_at = 0.0
+        self.is_failing = False  # the last time
         self._exporter = exporter
         self._last_words = _LastWords()
         for name in CHATTY:
@@ -171,7 +199,8 @@ class _Counting(SpanExporter):
         except Exception as error:  # whatever a collector does, the next spans are tried again
             self._last_words.said = f"{type(error).__name__}: {error}"
             result = SpanExportResult.FAILURE
-        if result is SpanExportResult.SUCCESS:
+        self.is_failing = result is not SpanExportResult.SUCCESS
+        if not self.is_failing:
             self._taken += len(spans)
         self._tell(self._came - self._taken + self.overflowed)
         return result

@@ -93,12 +93,12 @@ def trace_settings(settings: Settings) -> TraceSettings:
 
 
 def open_tracing(settings: TraceSettings, part: str) -> "Tracing | None":
-    """None when tracing is off."""
+    """The process's own; None when tracing is off."""
     if not settings.is_on:
         return None
-    from penstock.telemetry.spans import Tracing
+    from penstock.telemetry.spans import shared_tracing
 
-    return Tracing(settings, part)
+    return shared_tracing(settings, part)
 
 
 def sampled_parent(traceparent: bytes) -> Parent | None:

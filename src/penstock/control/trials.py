@@ -70,7 +70,7 @@ class Trials:
             raise Rejected(f"latest is {most!r}; 1 to {MOST_GIVEN} is expected")
         with self._lock:
             if (of, most) != self._asked or time.monotonic() > self._read_at + FRESH_SECONDS:
-                self._latest = _read(world, of, most)
+                self._latest = newest_of(world, of, most)
                 self._asked, self._read_at = (of, most), time.monotonic()
             return self._latest
 
@@ -91,7 +91,7 @@ def _given(events: Any) -> list[Tried]:
     return [Tried(each, _row(each)) for each in decoded]
 
 
-def _read(world: World, of: str, most: int) -> list[Tried]:
+def newest_of(world: World, of: str, most: int) -> list[Tried]:
     """The last events of a broker or a channel; records that are no events are passed over."""
     kind, _, rest = of.partition("/")
     namespace, _, name = rest.partition("/")
@@ -102,13 +102,13 @@ def _read(world: World, of: str, most: int) -> list[Tried]:
     world.clusters.require(topic.cluster)
     found = latest(world.clusters.connection(topic.cluster), topic.name, topic.partitions, most)
     tried = []
-    for each in found:
+    for each in sorted(found, key=_received, reverse=True):
         try:
             event = decode_record(each.value, each.headers)
         except Rejected:
             continue
         tried.append(Tried(event, {**_row(event), **_where(of, topic, each)}))
-    return tried
+    return tried[:most]
 
 
 def _row(event: Event) -> dict[str, Any]:
@@ -117,16 +117,20 @@ def _row(event: Event) -> dict[str, Any]:
 
 
 def _where(of: str, topic: Topic, found: Found) -> dict[str, Any]:
-    stamp = dict(found.headers).get(RECEIVED) or b""
-    received = int(stamp) / 1e6 if stamp.isdigit() else found.time_ms / 1e3
     return {
         "of": of,
         "topic": topic.name,
         "place": place_of(topic.name, topic.cluster),
         "partition": found.partition,
         "offset": found.offset,
-        "received": shown_time(received),
+        "received": shown_time(_received(found)),
     }
+
+
+def _received(found: Found) -> float:
+    """Seconds since the epoch: as the receiver noted it, or as Kafka has it."""
+    stamp = dict(found.headers).get(RECEIVED) or b""
+    return int(stamp) / 1e6 if stamp.isdigit() else found.time_ms / 1e3
 
 
 def _verdicts(world: World, filters: Any, tried: list[Tried]) -> list[dict[str, Any]]:

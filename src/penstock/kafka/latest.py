@@ -22,7 +22,7 @@ class Found:
 
 
 def latest(connection: KafkaConnection, topic: str, partitions: int, most: int) -> list[Found]:
-    """The newest first. Raises Unavailable."""
+    """The last so many of each partition, in no order. Raises Unavailable."""
     consumer: Consumer = connection.consumer(**{"enable.partition.eof": True})
     found: list[Found] = []
     try:
@@ -40,7 +40,7 @@ def latest(connection: KafkaConnection, topic: str, partitions: int, most: int) 
         raise Unavailable(f"topic {topic} at {connection.label} cannot be read: {error.args[0].str()}") from error
     finally:
         consumer.close()
-    return sorted(found, key=lambda each: (each.time_ms, each.partition, each.offset), reverse=True)[:most]
+    return found
 
 
 def _begin(consumer: Consumer, topic: str, partitions: int, most: int) -> set[int]:

@@ -67,7 +67,7 @@ def system(penstock_up: System) -> Iterator[System]:
     assert sent.returncode == 0, sent.stderr
     until(lambda: "gathered" in penstock_up.run("deadletters", "list").stdout, "the delivery fails")
     yield penstock_up
-    penstock_up.run("delete", "-f", "-", "--yes", stdin=RESOURCES)
+    penstock_up.run("delete", "-f", "-", stdin=RESOURCES)
     key.unlink()
 
 

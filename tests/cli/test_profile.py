@@ -45,7 +45,7 @@ def busy(penstock_up: System) -> Iterator[System]:
         yield penstock_up
     finally:
         sender.stop()
-        penstock_up.run("delete", "-f", "-", "--yes", stdin=wanted)
+        penstock_up.run("delete", "-f", "-", stdin=wanted)
         sink.stop()
 
 

@@ -17,7 +17,8 @@ def dispatcher(
 ) -> None:
     """Delivers events: follows the contract and runs a Spark query per topic.
 
-    Example: penstock dispatcher --bootstrap-servers 127.0.0.1:9092
+    \b
+    penstock dispatcher --bootstrap-servers 127.0.0.1:9092
     """
     from penstock.pipeline.dispatch import run
     from penstock.pipeline.settings import DispatcherSettings

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import ClickException  # typer has no public name for "wrong usage"
+from typer._click.exceptions import ClickException, NoArgsIsHelpError  # typer has no public names for wrong usage
 
 from penstock import __version__
 from penstock.child import RUN_VARIABLE
@@ -97,13 +97,25 @@ def _debug_first(arguments: list[str]) -> list[str]:
     return ["--debug", *(argument for argument in arguments[:end] if argument != "--debug"), *arguments[end:]]
 
 
+def _misused(error: ClickException, arguments: Sequence[str]) -> None:
+    """Wrong usage in two lines, as any other error; a group of commands without one shows its help instead."""
+    context = getattr(error, "ctx", None)
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+        return
+    named = next((each for each in arguments if any(each == entry.name for entry in COMMANDS)), "")
+    path = context.command_path if context is not None else f"penstock {named}".strip()
+    message = " ".join(error.format_message().split())
+    complain(Misused(message[:1].lower() + message[1:], hint=f"{path} --help"))
+
+
 def _exit_code(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     try:
         result = command.main(args=arguments, prog_name="penstock", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except ClickException as error:
-        error.show()
+        _misused(error, arguments)
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return 130

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import complete, options
-from penstock.cli.output import show
+from penstock.cli.output import show, show_json
 
 Kind = Annotated[
     str,
@@ -19,12 +19,13 @@ Kind = Annotated[
 Name = Annotated[str | None, typer.Argument(autocompletion=complete.names)]
 
 
-def pause(
+def pause(  # noqa: PLR0913 (one option per question)
     kind: Kind,
     name: Name = None,
     reason: Annotated[str, typer.Option(help="Shown in its status.")] = "paused by hand",
     until: Annotated[str | None, typer.Option(help="A time, or a length of time such as 2h.", metavar="TIME")] = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
     """Stops delivering to a subscriber, or to the sink of a source.
@@ -36,15 +37,20 @@ def pause(
     penstock pause trigger/audit --until 2026-12-24T18:00:00Z
     penstock pause kafkasource/orders
     """
+    options.checked(output, "table", "json")
     end = None if until is None else _time(until)
     shown = _post(server, namespace, (kind, name), "pause", {"reason": reason, "until": end})
-    show(f"{shown} paused" + (f" until {end}" if end else ""))
+    if output == "json":
+        show_json({"subscription": shown, "namespace": namespace, "paused": True, "until": end, "reason": reason})
+    else:
+        show(f"{shown} paused" + (f" until {end}" if end else ""))
 
 
 def resume(
     kind: Kind,
     name: Name = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
+    output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
     """Goes on delivering where it was paused, or disabled since its subscriber was gone (410).
@@ -52,7 +58,12 @@ def resume(
     \b
     penstock resume trigger audit
     """
-    show(f"{_post(server, namespace, (kind, name), 'resume', {})} resumed")
+    options.checked(output, "table", "json")
+    shown = _post(server, namespace, (kind, name), "resume", {})
+    if output == "json":
+        show_json({"subscription": shown, "namespace": namespace, "paused": False})
+    else:
+        show(f"{shown} resumed")
 
 
 def _post(server: str, namespace: str, words: tuple[str, str | None], verb: str, body: dict[str, Any]) -> str:

@@ -49,6 +49,8 @@ CALLS: dict[str, Call | Leave] = {
     "controller": Leave("it is a part and runs until it is ended"),
     "down": Call(("--data-dir", "{nowhere}"), json="", needs_server=False),
     "status": Call(),
+    "top": Call(("--once",)),
+    "lag": Call(),
     "logs": Call(("controller",), json="lines", needs_server=False),
     "settings": Call(needs_server=False),
     "sizing": Call(("--subscriptions", "3", "--partitions", "4"), needs_server=False),

@@ -1,7 +1,8 @@
 """Every command keeps its manners, on an empty system and on a filled one.
 
 JSON that is JSON, no colours in a pipe, exit codes that say what happened, errors of at most three lines with a hint,
-help with an example at once. Commands are found in the table of the command line; ``manners.py`` says how each is called.
+help with an example at once. Commands are found in the table of the command line; how each is called says
+``manners.py``.
 """
 
 import contextlib

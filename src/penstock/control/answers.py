@@ -1,20 +1,26 @@
 """What handlers of the admin API share: errors as JSON, and bodies that are JSON."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from penstock.errors import Rejected
+from penstock.filter.check import Problem
 
 LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
 
 
 def error_response(status: int, message: str, hint: str | None = None, problems: Any = ()) -> JSONResponse:
-    shown = [{name: each for name, each in p._asdict().items() if each is not None} for p in problems]
+    shown = shown_problems(problems)
     headers = {"Retry-After": "1"} if status == 503 else None
     return JSONResponse({"error": message, "problems": shown, "hint": hint}, status, headers=headers)
+
+
+def shown_problems(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    return [{name: each for name, each in problem._asdict().items() if each is not None} for problem in problems]
 
 
 async def json_body(request: Request) -> Any:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from penstock.contract.model import place_of
 from penstock.contract.telemetry import RECEIVED
-from penstock.control.answers import json_object
+from penstock.control.answers import json_object, shown_problems
 from penstock.control.controller import Controller
 from penstock.control.dead_letters import shown_time
 from penstock.control.ingress import Topic, topic_of
@@ -79,7 +79,13 @@ def routes(controller: Controller) -> list[Route]:
     trials = Trials()
 
     async def trial(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(trials.run, controller.world, await json_object(request)))
+        """``?problems=1``: who tries while he types expects a wrong filter, and no error for it."""
+        try:
+            return JSONResponse(await run_in_threadpool(trials.run, controller.world, await json_object(request)))
+        except Invalid as error:
+            if not request.query_params.get("problems"):
+                raise
+            return JSONResponse({"problems": shown_problems(error.problems)})
 
     return [Route("/api/penstock/trial", trial, methods=["POST"])]
 

@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 import { clock, millis, toDate } from "./format.js";
 
 const LEAST = 26, MOST = 170; // pixels of a bar or a gap
+const FOLDED = 4; // a gap so many times as long as usual
 
 /** [{kind: "bar" | "gap" | "ghost", ms, folded, …}] from attempts and the time of the next. Pure. */
 export function pieces(attempts, nextTry) {
@@ -21,11 +22,14 @@ export function pieces(attempts, nextTry) {
     gap(toDate(nextTry).getTime());
     found.push({ kind: "ghost", ms: 0, at: nextTry });
   }
-  const lengths = found.filter((p) => p.ms > 0).map((p) => p.ms).sort((a, b) => a - b);
-  const usual = lengths[Math.floor((lengths.length - 1) / 2)] || 1;
+  const usual = (kind) => { // bars and gaps have scales of their own: a request takes milliseconds, a backoff seconds
+    const lengths = found.filter((p) => p.kind === kind).map((p) => p.ms).sort((a, b) => a - b);
+    return Math.max(lengths[Math.floor((lengths.length - 1) / 2)] || 0, 1);
+  };
+  const sizes = { bar: usual("bar"), gap: usual("gap"), ghost: 1 };
   for (const piece of found) {
-    piece.folded = piece.kind === "gap" && piece.ms > usual * 8 && found.length > 3;
-    piece.pixels = piece.folded ? 56 : Math.round(Math.min(MOST, Math.max(LEAST, (piece.ms / usual) * 60)));
+    piece.folded = piece.kind === "gap" && piece.ms > sizes.gap * FOLDED;
+    piece.pixels = piece.folded ? 64 : Math.round(Math.min(MOST, Math.max(LEAST, (piece.ms / sizes[piece.kind]) * 60)));
   }
   return found;
 }

@@ -74,14 +74,14 @@ export default {
       const of = query().of || feed.state?.ingresses[0]?.key;
       if (!of) return;
       try {
-        const found = await post("api/penstock/trial", { filters, of, latest: 20 }, mine.signal);
+        const found = await post("api/penstock/trial?problems=1", { filters, of, latest: 20 }, mine.signal);
+        if (found.problems) return wrong(found.problems);
         verdicts = found.map((v, i) => ({ ...v, key: v.event?.place ? `${v.event.place}|${v.event.partition}|${v.event.offset}` : `${i}|${v.id}` }));
         problem = null;
         problems = [];
         isOld = false;
       } catch (error) {
         if (mine.signal.aborted) return;
-        if (error.status === 422) return wrong(error.problems);
         problem = error;
         isOld = verdicts !== null;
       }

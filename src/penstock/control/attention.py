@@ -32,13 +32,13 @@ def parts_only(document: Row) -> list[Item]:
 
 
 def _parts(parts: list[Row]) -> list[tuple[float, Item]]:
-    return [
-        (0, _item("bad", f"part/{part['name']}", f"{part['name']} is {part['state']}",
-                  " ".join(filter(None, (part["reason"], f"({part['address']})" if part["address"] else ""))),
-                  ("Show", "#/")))
-        for part in parts
-        if part["state"] != "running"
-    ]  # fmt: skip
+    found: list[tuple[float, Item]] = []
+    for part in parts:
+        if part["state"] != "running":
+            where = f" ({part['address']})" if part["address"] not in part["reason"] else ""
+            what, why = f"{part['name']} is {part['state']}", (part["reason"] + where).strip()
+            found.append((0, _item("bad", f"part/{part['name']}", what, why, ("Show", "#/"))))
+    return found
 
 
 def _kafka(kafka: Row) -> list[tuple[float, Item]]:
@@ -74,8 +74,9 @@ def _subscription(view: View, row: Row) -> list[tuple[float, Item]]:
     elif row["state"] == "failing":
         note(2, "bad", "its deliveries fail", row["last_error"])
     if oldest > WAITING_SECONDS:
-        note(3 - min(oldest, 1e6) / 1e7, "bad", f"{_counted(row['lag'] or 0, 'event')} wait for {shown(oldest)}",
-             row["last_error"] or row["reason"])  # fmt: skip
+        waits = "waits" if row["lag"] == 1 else "wait"
+        what = f"{_counted(row['lag'] or 0, 'event')} {waits} for {shown(oldest)}"
+        note(3 - min(oldest, 1e6) / 1e7, "bad", what, row["last_error"] or row["reason"])
     if row["state"] == "parked":
         note(4, "warn", "is parked: its subscriber is slow", "it has a query of its own until it has caught up")
     return found

@@ -22,7 +22,7 @@ from penstock.control.agreements import Contract
 from penstock.control.jobs import Jobs
 from penstock.control.lag import LagReader
 from penstock.control.metrics import samples, samples_of_parts
-from penstock.control.observe import Observer
+from penstock.control.observe import READING, Observer
 from penstock.control.probe import Receiver
 from penstock.control.pushing import Pushing
 from penstock.control.reconcile import Reconciler, Work, backoff_seconds
@@ -150,7 +150,7 @@ class Controller:
         wanted.append(TopicSpec(DEAD_LETTERS_TOPIC, 1, copies, RECORDS))
         wanted.append(TopicSpec(DELIVERIES_TOPIC, 1, copies, LOGGED))
         create_missing(admin, wanted)
-        self.waiting_for = "reading what is stored"
+        self.waiting_for = READING
         secrets = Secrets(settings.secrets_path)
         store, contract = KafkaStore(connection, secrets), Contract(connection)
         reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)

@@ -209,7 +209,7 @@ def subscription(view: View, resource: Resource) -> Row:
         "last_error": holds.last_error,
         "lag": lag,
         "lag_seconds": _seconds(age.behind if age else None),
-        "lag_trend": _trend(lag, sight.lags_before.get(key)),
+        "lag_trend": _trend(lag, sight.lags_before.get(key), recent.rate("matched")),
         "oldest_waiting_seconds": _seconds(age.oldest if age else None),
         "stalled_seconds": _seconds(age.stalled if age else None),
         "p50_ms": p50,
@@ -281,11 +281,11 @@ def _origin(resource: Resource, agreed: Subscription | None) -> str:
     return f"Topic/{agreed.place}" if agreed is not None else ""
 
 
-def _trend(lag: int | None, before: int | None) -> int:
-    """-1, 0 or 1: whether it has become less or more, by more than it wavers."""
+def _trend(lag: int | None, before: int | None, per_second: float) -> int:
+    """-1, 0 or 1: whether it has become less or more, by more than it wavers: positions move about once a second."""
     if lag is None or before is None:
         return 0
-    change, wavers = lag - before, max(5.0, 0.05 * before)
+    change, wavers = lag - before, max(10.0, 0.1 * before, 2.5 * per_second)
     return 0 if abs(change) <= wavers else 1 if change > 0 else -1
 
 

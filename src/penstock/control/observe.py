@@ -34,6 +34,7 @@ logger = logging.getLogger("penstock.control")
 LOOK_SECONDS = 1.0
 KAFKA_SECONDS = 2.0  # for an answer
 TREND_SECONDS = 10.0
+READING = "reading what is stored"  # what the controller waits for once Kafka has answered
 FORGET_SECONDS = 60.0  # between two looks for what is no more
 
 
@@ -123,8 +124,14 @@ class Observer:
     def _starting(self) -> Sight:
         receiver = self._receiver.ready()
         servers, why = self._settings.bootstrap_servers, self._why()
+        is_reading = why == READING
         parts = (
-            Part("kafka", "not answering", why, servers),
+            Part(
+                "kafka",
+                "running" if is_reading else "not answering",
+                "" if is_reading else f"waiting for {why}",
+                servers,
+            ),
             Part("controller", "starting", why, self._settings.admin_url),
             Part("receiver", "running" if receiver.ok else "not answering", receiver.message, self._receiver.url),
             Part("dispatcher", "unknown", "it reports through Kafka"),

@@ -137,6 +137,14 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     whole_way_p99_seen: float
 
 
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """How long it takes to say where an event is, among so many."""
+
+    records: int
+    first_seconds: float  # of a session that has not searched yet
+    seconds: list[float]  # of the next ones
+
+
 class Ratio(msgspec.Struct, frozen=True):
     """A figure of Penstock over the same figure of a baseline in the same run."""
 
@@ -177,6 +185,7 @@ class Results(msgspec.Struct, kw_only=True):
     idle_brokers: IdleBrokers | None = None
     hour: Hour | None = None
     many: Many | None = None
+    explained: list[Explained] = []
     truth: Truth | None = None
     ratios: list[Ratio] = []
     targets: list[Target] = []

@@ -12,6 +12,7 @@ from bench.backlog import backlog, ordered
 from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
 from bench.costs import telemetry, traces
+from bench.explaining import explain
 from bench.filters import cesql_100, exact_1000, ten_terms
 from bench.hour import hour
 from bench.kinds import kinds, many
@@ -122,6 +123,7 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "idle-brokers": idle_brokers,
     "kinds": kinds,
     "many": many,
+    "explain": explain,
     "telemetry": telemetry,
     "truth": truth,
     "traces": traces,

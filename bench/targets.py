@@ -82,6 +82,8 @@ def targets(results: Results) -> list[Target]:
         _at_most("whole way, mean, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_mean")),
         _at_most("whole way, p50, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_p50")),
         _at_most("whole way, p99, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_p99")),
+        _at_most("where is my event, among 100,000, slowest of three, s", 1, _explained(results, 100_000)),
+        _at_most("where is my event, among 1,000,000, slowest of three, s", 10, _explained(results, 1_000_000)),
         _at_least("telemetry on, events/s over off", 0.97, _events_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)),
         _at_most(
             "telemetry on, CPU time per event over off", 1.03, _cpu_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)
@@ -91,6 +93,11 @@ def targets(results: Results) -> list[Target]:
             "1 % traced, CPU time per event over nothing traced", 1.05, _cpu_of(results, WITH_TRACES, WITHOUT_TRACES)
         ),
     ]
+
+
+def _explained(results: Results, records: int) -> float | None:
+    found = [each for each in results.explained if each.records == records]
+    return max(found[0].seconds) if found else None
 
 
 def _untrue(results: Results) -> int | None:

@@ -65,6 +65,8 @@ CALLS: dict[str, Call | Leave] = {
     "pause": Call(("trigger/{trigger}",), empty=1),
     "resume": Call(("trigger/{trigger}",), empty=1),
     "send": Call(("broker/{broker}", "--type", "t", "--source", "/manners"), empty=1),
+    "explain": Call(("{letter}",), empty=1),
+    "tail": Leave("it runs until Ctrl-C; tests/system/test_explain.py runs it"),
     "cesql": Call(("id = '1'",), has_json_flag=False, needs_server=False),
     "trigger test": Call(("-f", "{file}.yaml", "--event", "-"), stdin=EVENT, needs_server=False),
     "trigger reset": Call(("{trigger}", "--to", "earliest", "--dry-run"), empty=1, json="lines"),

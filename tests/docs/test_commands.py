@@ -45,7 +45,7 @@ def listener() -> Iterator[Path]:
     "page",
     [
         *("README.md", "docs/using.md", "docs/kinds.md", "docs/filters.md", "docs/delivery.md", "docs/operating.md"),
-        *("docs/logs.md", "docs/tracing.md", "docs/observing.md"),
+        *("docs/logs.md", "docs/tracing.md", "docs/observing.md", "docs/explain.md"),
     ],
 )
 def test_the_commands_of_a_page_work(penstock_up: System, listener: Path, page: str) -> None:

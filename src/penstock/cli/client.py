@@ -75,6 +75,22 @@ class Client:
         finally:
             connection.close()
 
+    def lines(self, path: str, body: Any = None) -> Iterator[bytes]:
+        """The lines of an answer as they come; whoever stops reading ends what the server does for them."""
+        parts = urlsplit(self.server)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80)
+        try:
+            payload = None if body is None else json.dumps(body).encode()
+            connection.request("GET" if body is None else "POST", path, payload, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            if response.status != http.client.OK:
+                raise _explained(response.status, response.read())
+            yield from response
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+
     def _call(self, method: str, path: str, body: Any = None) -> tuple[Any, dict[str, str]]:
         try:
             status, headers, raw = self._exchange(method, path, body)

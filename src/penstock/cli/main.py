@@ -41,6 +41,10 @@ COMMANDS = (
     Entry("pause", "pausing:pause", "Stop delivering to a subscriber for a while.", RESOURCES),
     Entry("resume", "pausing:resume", "Go on delivering where it was paused.", RESOURCES),
     Entry("send", "send:send", "Send events to a broker, a channel, a sink or a URL.", EVENTS),
+    Entry("tail", "tail:tail", "Events of a broker or channel as they come.", EVENTS),
+    Entry(
+        "explain", "explain:explain", "Where an event is: who wanted it, why others did not, every attempt.", EVENTS
+    ),
     Entry("cesql", "cesql:cesql", "Try a CESQL expression on an event.", EVENTS),
     Entry(
         "trigger", "trigger:trigger", "Try a trigger's filter on events; move a trigger to another position.", EVENTS

@@ -31,7 +31,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.control import dead_letter_routes, live, metrics, pages, parts, pausing, positions, trials
+from penstock.control import (
+    dead_letter_routes,
+    events,
+    explain,
+    live,
+    metrics,
+    pages,
+    parts,
+    pausing,
+    positions,
+    tail,
+    trials,
+)
 from penstock.control.answers import error_response, json_body
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
@@ -76,6 +88,9 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         *dead_letter_routes.routes(controller),
         *live.routes(controller, watchers),
         *trials.routes(controller),
+        *events.routes(controller),
+        *explain.routes(controller),
+        *tail.routes(controller),
     ]
     for kind in KINDS:
         routes += _kind_routes(kind, controller, watchers)

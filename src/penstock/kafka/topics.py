@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
@@ -157,6 +158,12 @@ def offsets_at(admin: AdminClient, topic: str, partitions: int, seconds: float) 
     return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
 
 
+def first_times(admin: AdminClient, topic: str, partitions: int) -> dict[int, float]:
+    """When the oldest records that are still there were written (seconds since the epoch); none of an empty one."""
+    found = _listed(admin, topic, partitions, OffsetSpec.for_timestamp(0))
+    return {partition: at.timestamp / 1000 for partition, at in found.items() if at.offset >= 0}
+
+
 def retention_seconds(admin: AdminClient, topic: str) -> float | None:
     """How long records are kept; None: as long as there is room."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
@@ -175,11 +182,15 @@ def is_quiet(admin: AdminClient, topic: str, ends: Mapping[int, int], seconds: f
 
 
 def _offsets(admin: AdminClient, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, int]:
+    return {partition: at.offset for partition, at in _listed(admin, topic, partitions, spec).items()}
+
+
+def _listed(admin: AdminClient, topic: str, partitions: int, spec: OffsetSpec) -> dict[int, Any]:
     asked = {TopicPartition(topic, p): spec for p in range(partitions)}
     found = {}
     for where, future in admin.list_offsets(asked, request_timeout=ASK_SECONDS).items():
         try:
-            found[where.partition] = future.result(timeout=TIMEOUT_SECONDS * 2).offset
+            found[where.partition] = future.result(timeout=TIMEOUT_SECONDS * 2)
         except KafkaException as error:
             raise _explained(f"offsets of {topic}/{where.partition} cannot be read", error) from error
     return found

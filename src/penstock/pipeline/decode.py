@@ -36,7 +36,7 @@ def decoded(matched: Matching) -> Iterator[Sequence[Column]]:
     if matched.tagged or matched.paths:
         yield [ENVELOPE]
     names = dict.fromkeys((*REQUIRED, *matched.attributes))
-    yield [Column(text_of(each), _text(each)) for each in names]
+    yield [Column(text_of(each), attribute_text(each)) for each in names]
     if matched.tagged:
         yield [Column(tag_of(each), _tag(each)) for each in matched.tagged]
     if matched.paths:
@@ -44,7 +44,7 @@ def decoded(matched: Matching) -> Iterator[Sequence[Column]]:
         yield from in_data(matched.paths)
 
 
-def _text(name: str) -> str:
+def attribute_text(name: str) -> str:
     """Spark's JSON has limits that events have not; our own records have their attributes in headers as well."""
     in_header = f"cast(element_at(by_name, 'ce_{name}') AS string)"
     if name == "datacontenttype":

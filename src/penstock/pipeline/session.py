@@ -54,6 +54,11 @@ SMALL = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.cleaner.periodicGC.interval": "60min",
+    # Clients of Kafka that nobody uses: those of searches, and of queries that have ended.
+    "spark.kafka.consumer.cache.timeout": "60s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "20s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
 }
 
 LONGEST_SOCKET_DIR = 60  # bytes; the whole path of a socket has at most 107

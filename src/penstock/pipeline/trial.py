@@ -1,10 +1,12 @@
-"""A subscription's filters tried on single events, outside of any stream: by the same code, with the reason.
+"""Filters tried on single events, outside of any stream: by the same code, with the reason.
 
 The events become records as the receiver would write them; the filters and each of their parts are matched as if they
-were so many subscriptions. Called by ``penstock trigger test``.
+were so many subscriptions. Called by ``penstock trigger test``, and by ``questions`` for all of a topic.
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -12,7 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
 from penstock.filter.matching import matching
-from penstock.filter.parts import Answer, because, numbered, parts_of
+from penstock.filter.parts import Answer, Part, because, numbered, parts_of
 from penstock.pipeline.filter_errors import errors_by_place
 from penstock.pipeline.handover import handed_over, parse_row
 
@@ -28,18 +30,51 @@ def try_filters(
     session: SparkSession, filters: Sequence[Mapping[str, Any]], events: Sequence[Event]
 ) -> list[Verdict]:
     """One verdict for each event, in the same order."""
-    parts = parts_of(filters)
-    asked = numbered(parts)
+    return [verdict for (verdict,) in try_many(session, [filters], events)]
+
+
+def try_many(
+    session: SparkSession,
+    filters: Sequence[Sequence[Mapping[str, Any]]],
+    events: Sequence[Event],
+    *,
+    reasons: bool = True,
+) -> list[list[Verdict]]:
+    """For each event a verdict on each list of filters. Without reasons there is less to be asked."""
+    tried = {json.dumps(each): _Tried(each, []) for each in filters}  # many subscriptions have the same
+    asked: list[Sequence[Mapping[str, Any]]] = []
+    for each in tried.values():
+        each.place = len(asked)
+        asked.append(each.filters)
+        if reasons:
+            each.parts = parts_of(each.filters)
+            asked += ([part.filter] for part in numbered(each.parts))
     rows = []
     for offset, event in enumerate(events):
         record = encode_record(event, "binary")
         rows.append((0, offset, record.value, record.headers))
-    matched = matching([filters, *([part.filter] for part in asked)])
-    verdicts: dict[int, Verdict] = {}
-    for packed in handed_over(session.createDataFrame(rows, RECORD), matched).collect():
+    records = session.createDataFrame(rows, RECORD).coalesce(1)
+    verdicts: dict[int, list[Verdict]] = {}
+    for packed in handed_over(records, matching(asked)).collect() if rows else ():
         parsed = parse_row(bytes(packed.row))
         found, errors = set(parsed.row.matched), errors_by_place(parsed.errors)
-        answers = [Answer(number + 1 in found, errors.get(number + 1)) for number in range(len(asked))]
-        event = events[parsed.row.offset]
-        verdicts[parsed.row.offset] = Verdict(0 in found, because(parts, answers, event.attributes))
+        answers = [Answer(place in found, errors.get(place)) for place in range(len(asked))]
+        attributes = events[parsed.row.offset].attributes
+        by_filters = {key: each.verdict(answers, attributes) for key, each in tried.items()}
+        verdicts[parsed.row.offset] = [by_filters[json.dumps(each)] for each in filters]
     return [verdicts[offset] for offset in range(len(events))]
+
+
+@dataclass
+class _Tried:
+    """The filters of somebody, and where they and their parts stand in the list of all."""
+
+    filters: Sequence[Mapping[str, Any]]
+    parts: list[Part]
+    place: int = 0
+
+    def verdict(self, answers: Sequence[Answer], attributes: Mapping[str, str]) -> Verdict:
+        is_match = answers[self.place].is_match
+        if self.filters and not self.parts:  # nobody asked why
+            return Verdict(is_match, "")
+        return Verdict(is_match, because(self.parts, answers[self.place + 1 :], attributes))

@@ -1,0 +1,218 @@
+"""Where is my event: received when and where, who wanted it, why the others did not, and what became of it.
+
+    GET /api/penstock/explain?id=ID[&source=S][&subject=U][&place=…&partition=…&offset=…]
+
+    search (dispatcher) ─▶ record ─▶ verdicts (dispatcher) ─▶ positions (ledger) ─▶ log of deliveries ─▶ dead letters
+                                     why and why not          finished or not        each attempt
+
+Lines of progress, then ``{"found": […], "searched": {…}}``. What is not known any more is said to be so.
+"""
+
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from penstock.contract.model import Subscription
+from penstock.contract.questions import Verdicts
+from penstock.control import dispatcher, starts
+from penstock.control.controller import Controller
+from penstock.control.events import Line, Stored, found_lines, question, stored, streamed, where
+from penstock.control.outcomes import Facts, is_final, shown
+from penstock.control.world import World
+from penstock.errors import Rejected
+from penstock.event.json_form import encode_event
+from penstock.kafka.dead_letter_index import Indexed
+from penstock.kafka.delivery_log import Logged, Place, Tried, read_log
+from penstock.kafka.ledger import FollowedLedger, LaneKey
+
+MOST = 20  # events in an answer
+GONE = "its subscriber answered 410 and gets nothing any more; `penstock resume` goes on"
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far a subscription has come in the partition of an event."""
+
+    is_finished: bool | None = None  # None: not known
+    is_reached: bool = False
+    failures: int = 0
+    begins_at: int | None = None  # when it began behind the event
+
+
+class Explainer:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ledger: FollowedLedger | None = None
+
+    async def lines(self, world: World, asked: Mapping[str, Any]) -> AsyncGenerator[Line, None]:
+        if asked.get("place"):
+            yield {"found": [await run_in_threadpool(self._explained, world, *where(asked))], "searched": None}
+            return
+        if not any(asked.get(name) for name in ("id", "source", "subject")):
+            raise Rejected("say which event: its id, or its source or subject", hint="?id=ID&source=S&subject=U")
+        rows, done = [], None
+        search = question(world, {"latest": MOST, **asked})
+        async with aclosing(found_lines(world, search)) as lines:
+            async for line in lines:
+                if "event" in line:
+                    rows.append(line["event"])
+                elif "done" in line:
+                    done = line["done"]
+                else:
+                    yield line
+        found = []
+        for row in rows[:MOST]:
+            at = (row["place"], row["partition"], row["offset"])
+            found.append(await run_in_threadpool(self._explained, world, *at))
+        yield {"found": found, "searched": done}
+
+    def _explained(self, world: World, place: str, partition: int, offset: int) -> Line:
+        event = stored(world, place, partition, offset)
+        subscriptions = _subscriptions(world, place)
+        verdicts = _verdicts(world, event, subscriptions)
+        positions = [self._position(world, each, event) for each in subscriptions]
+        logged = _log(world, event, subscriptions, verdicts, positions)
+        letters = _letters(world, event)
+        rows = []
+        for subscription, verdict, position in zip(subscriptions, verdicts, positions, strict=True):
+            facts = _facts(world, subscription, (verdict, position, logged, letters.get(subscription.uid)))
+            rows.append(shown(subscription, facts))
+        rows.sort(key=lambda each: (not each["matched"], each["key"]))
+        notes = [*_notes(logged)]
+        return {**event.row(), "subscriptions": rows, "notes": notes}
+
+    def _position(self, world: World, subscription: Subscription, event: Stored) -> Position:
+        """By the ledger, which knows more than the group: what was finished above the position."""
+        resource = world.store.get(subscription.kind, subscription.namespace, subscription.name)
+        start = starts.noted_starts(resource).get(subscription.topic) if resource else None
+        if start is None or not start.topic_id:
+            return Position()
+        partition, offset = event.found.partition, event.found.offset
+        begins_at = start.positions.get(partition, 0)
+        ledger = self._read_ledger(world)
+        entry = ledger.entry(LaneKey(subscription.uid, start.topic_id, partition))
+        if entry is None:
+            return Position(begins_at=begins_at if begins_at > offset else None)
+        record = entry.record
+        is_beyond = any(first <= offset <= last for first, last in record.beyond)
+        return Position(
+            is_finished=offset < record.position or is_beyond,
+            is_reached=offset < ledger.floor(start.topic_id, partition) and not record.is_parked,
+            failures=dict(record.attempts).get(offset, 0),
+            begins_at=begins_at if begins_at > offset else None,
+        )
+
+    def _read_ledger(self, world: World) -> FollowedLedger:
+        with self._lock:
+            if self._ledger is None or self._ledger.connection is not world.connection:
+                self._ledger = FollowedLedger(world.connection)
+            self._ledger.read_to_end()
+            return self._ledger
+
+
+def _subscriptions(world: World, place: str) -> list[Subscription]:
+    everybody = (each for key in world.contract.keys() for each in world.contract.subscriptions(key))  # noqa: SIM118
+    return [each for each in everybody if each.place == place]
+
+
+Verdict = tuple[bool, str]  # whether it matches, and why or why not
+
+
+def _verdicts(world: World, event: Stored, subscriptions: Sequence[Subscription]) -> list[Verdict]:
+    if event.addressee:
+        own = "it was sent once more to this subscription alone"
+        other = "it is a dead letter that was sent once more, to another subscription alone"
+        return [
+            (each.uid == event.addressee, own if each.uid == event.addressee else other) for each in subscriptions
+        ]
+    if not subscriptions:
+        return []
+    asked = Verdicts(
+        filters=tuple(each.filters for each in subscriptions), events=(msgspec.Raw(encode_event(event.event)),)
+    )
+    (verdicts,) = dispatcher.verdicts(world, asked)
+    return [(bool(each["matched"]), str(each["because"])) for each in verdicts]
+
+
+def _log(
+    world: World,
+    event: Stored,
+    subscriptions: Sequence[Subscription],
+    verdicts: Sequence[Verdict],
+    positions: Sequence[Position],
+) -> Logged:
+    """Read until everybody who wanted the event has a last word, or up to its end."""
+    pairs = list(zip(subscriptions, verdicts, positions, strict=True))
+    wanted = {each.uid for each, verdict, position in pairs if verdict[0] and position.begins_at is None}
+    finished = {each.uid for each, verdict, position in pairs if verdict[0] and position.is_finished}
+
+    def without_end(uids: set[str], attempts: Sequence[Tried]) -> bool:
+        return any(not is_final([each for each in attempts if each.uid == uid]) for uid in uids)
+
+    place = Place(event.place.place, event.found.partition, event.found.offset)
+    is_old = time.time() - event.found.time_ms / 1000 > 3600  # its log is not just being written
+    return read_log(
+        world.connection,
+        place,
+        event.found.time_ms / 1000,
+        lambda attempts: bool(wanted) and not without_end(wanted, attempts),
+        lambda attempts: not is_old and without_end(finished & wanted, attempts),
+    )
+
+
+def _letters(world: World, event: Stored) -> dict[str, Indexed]:
+    """Its dead letters by subscription."""
+    at = (event.place.topic, event.found.partition, event.found.offset)
+    found = world.dead_letters.find(lambda each: (each.topic, each.partition, each.offset) == at, with_redriven=True)
+    return {each.uid: each for each in found}
+
+
+def _facts(
+    world: World, subscription: Subscription, known: tuple[Verdict, Position, Logged, Indexed | None]
+) -> Facts:
+    (matched, because), position, logged, letter = known
+    attempts = [each for each in logged.attempts if each.uid == subscription.uid]
+    if attempts and not matched:
+        matched, because = True, f"its filter let it through when it came; the present one does not: {because}"
+    gone = world.reports.gone(subscription.uid)
+    held = f"paused: {subscription.paused}" if subscription.is_paused(time.time()) else ""
+    if not held and gone is not None and gone.is_about(subscription):
+        held = GONE
+    return Facts(
+        matched=matched,
+        because=because,
+        attempts=attempts,
+        letter=letter,
+        begins_at=position.begins_at,
+        is_finished=position.is_finished,
+        is_reached=position.is_reached,
+        failures=position.failures,
+        held=held,
+    )
+
+
+def _notes(logged: Logged) -> list[str]:
+    notes = []
+    if not logged.reaches_back:
+        notes.append("the log of deliveries no longer reaches back to this event: attempts are no longer known")
+    if not logged.is_read:
+        notes.append("the log of deliveries was not read to its end: later attempts may be missing")
+    if logged.skipped:
+        notes.append(f"the log left out {logged.skipped} attempts of this partition, when there were too many")
+    return notes
+
+
+def routes(controller: Controller) -> list[Route]:
+    explainer = Explainer()
+
+    async def explain(request: Request) -> Response:
+        return await streamed(explainer.lines(controller.world, dict(request.query_params)))
+
+    return [Route("/api/penstock/explain", explain)]

@@ -1,0 +1,315 @@
+"""Events found in topics, by Spark: batch jobs in the session of the queries, over the newest records first.
+
+    POST /search ─▶ offsets (Kafka) ─▶ piece by piece: read ─▶ look at headers ─▶ decode ─▶ conditions ─▶ newest
+                                       └─ told a few times a second; who goes away ends the job ─┘
+
+A job has few tasks, so that deliveries hardly notice; at most two searches run at a time, and others wait for them.
+Called by ``questions``.
+"""
+
+import json
+import os
+import threading
+import time
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql.functions import count, lit
+
+from penstock.contract.model import ADDRESSEE, Cluster
+from penstock.contract.questions import Search
+from penstock.errors import PenstockError, Rejected, Unavailable
+from penstock.event.model import REQUIRED
+from penstock.filter.cesql_values import literal
+from penstock.kafka import topics
+from penstock.kafka.clusters import Clusters
+from penstock.pipeline import spans
+from penstock.pipeline.decode import HEADERS, attribute_text
+from penstock.pipeline.running import first_line
+from penstock.pipeline.spans import Partition, Span, Spans
+
+AT_A_TIME = 2
+TELL_SECONDS = 0.25
+EXACT = ("id", "source", "subject")
+SHOWN = ("id", "source", "type", "subject", "time", "datacontenttype")
+TASKS = max(2, (os.cpu_count() or 2) // 2)  # of a job, whatever the number of partitions
+OPTIONS = {
+    "includeHeaders": "true",
+    "failOnDataLoss": "false",  # what retention takes meanwhile was not found
+    "minPartitions": str(TASKS),
+    "kafka.fetch.max.wait.ms": "10",  # Kafka answers other requests of a client only behind a fetch that waits
+    # Spark keeps a client of every partition for a while, with what it has fetched: in a heap of half a gigabyte.
+    "kafka.max.partition.fetch.bytes": str(256 * 1024),
+    "kafka.max.poll.records": "5000",  # all of it: after every poll Spark asks for both ends of the topic
+}
+# Spark's older way of reading Kafka in batches makes objects of all rows, and rows of the objects: twice the work.
+SETTINGS = {"spark.sql.sources.useV1SourceList": ""}
+
+Line = dict[str, Any]
+
+
+class Searches:
+    """All searches of a dispatcher."""
+
+    def __init__(self, session: SparkSession, clusters: Clusters) -> None:
+        self._session = session.newSession()  # the same Spark, with settings of its own
+        for name, value in SETTINGS.items():
+            self._session.conf.set(name, value)
+        self._clusters = clusters
+        self._seats = threading.BoundedSemaphore(AT_A_TIME)
+        # Jobs run in threads of their own, since whoever asked is told meanwhile; and the same ones, since each has
+        # a thread in the JVM.
+        self._threads = ThreadPoolExecutor(AT_A_TIME, "search")
+
+    def search(self, asked: Search) -> Iterator[Line]:
+        """Lines of progress, then the events, then a summary. Closing it ends the search."""
+        began = time.monotonic()
+        while not self._seats.acquire(timeout=TELL_SECONDS):
+            yield {"waiting": f"{AT_A_TIME} other searches are running", "seconds": _since(began)}
+        try:
+            yield from _Running(self._session, self._clusters, self._threads, asked).lines()
+        finally:
+            self._seats.release()
+
+
+class _Running:
+    """One search."""
+
+    def __init__(self, session: SparkSession, clusters: Clusters, threads: ThreadPoolExecutor, asked: Search) -> None:
+        self._session = session
+        self._clusters = clusters
+        self._threads = threads
+        self._asked = asked
+        self._began = time.monotonic()
+        self._group = f"search-{uuid.uuid4()}"
+        self._left: dict[Cluster, Spans] = {}
+        self._rows: list[Line] = []
+        self._total = self._scanned = self._matched = 0
+        self._oldest: float | None = None
+        self._problems: list[str] = []
+
+    def lines(self) -> Iterator[Line]:
+        self._find_spans()
+        self._total = sum(spans.size(each) for each in self._left.values())
+        yield self._progress()
+        piece = 0
+        while self._left:
+            piece = spans.next_size(piece)
+            for cluster in list(self._left):
+                taken = spans.newest(self._left[cluster], piece)
+                yield from self._take(cluster, taken)
+            if self._is_enough():
+                for cluster, missing in self._newer_than_found().items():
+                    yield from self._take(cluster, missing)
+                break
+        for row in self._rows:
+            yield {"event": row}
+        is_more = bool(self._left) or self._matched > len(self._rows)
+        yield {"done": self._counts() | {"oldest": _iso(self._oldest), "more": is_more, "problems": self._problems}}
+
+    # ── which records ──
+
+    def _find_spans(self) -> None:
+        """A cluster that is away does not keep the others from being searched."""
+        for cluster in dict.fromkeys(each.cluster for each in self._asked.topics):
+            names = [each.topic for each in self._asked.topics if each.cluster == cluster]
+            try:
+                self._clusters.require(cluster)
+                found = self._spans_of(cluster, names)
+            except PenstockError as error:
+                self._problems.append(error.message)
+                continue
+            if spans.size(found):
+                self._left[cluster] = found
+        if self._problems and not self._left:
+            raise Unavailable("; ".join(self._problems))
+
+    def _spans_of(self, cluster: Cluster, names: Sequence[str]) -> Spans:
+        admin, asked = self._clusters.clients(cluster).admin, self._asked
+        found: Spans = {}
+        for name, state in topics.describe(admin, names).items():
+            first = topics.earliest_offsets(admin, name, state.partitions)
+            last = topics.latest_offsets(admin, name, state.partitions)
+            times = topics.first_times(admin, name, state.partitions)
+            self._oldest = min([*times.values(), *([] if self._oldest is None else [self._oldest])], default=None)
+            if asked.since:
+                first = topics.offsets_at(admin, name, state.partitions, asked.since)
+            if asked.until:
+                last = topics.offsets_at(admin, name, state.partitions, asked.until + 0.001)
+            for partition in range(state.partitions):
+                span = Span(first[partition], last[partition])
+                if span.size:
+                    found[Partition(name, partition)] = span
+        return found
+
+    def _is_enough(self) -> bool:
+        return not self._asked.whole and len(self._rows) >= self._asked.latest
+
+    def _newer_than_found(self) -> dict[Cluster, Spans]:
+        """What no piece has had yet, and may still hold newer events than the last that was found."""
+        last = self._rows[-1]["timestamp"] / 1000
+        missing = {}
+        for cluster, left in self._left.items():
+            admin = self._clusters.clients(cluster).admin
+            offsets: dict[Partition, int] = {}
+            for topic in {where.topic for where in left}:
+                partitions = max(where.number for where in left if where.topic == topic) + 1
+                at = topics.offsets_at(admin, topic, partitions, last)
+                offsets |= {Partition(topic, number): offset for number, offset in at.items()}
+            found = spans.newer_than(left, offsets)
+            if found:
+                missing[cluster] = found
+        return missing
+
+    # ── jobs ──
+
+    def _take(self, cluster: Cluster, taken: Spans) -> Iterator[Line]:
+        """Searches a piece, and tells while it does."""
+        job = self._threads.submit(self._job, cluster, taken)
+        try:
+            while not wait_for([job], TELL_SECONDS).done:
+                yield self._progress()
+            rows, matched = _result(job)
+        finally:
+            if not job.done():
+                job.cancel()
+                # And those of this group that are still being planned.
+                self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+        self._rows = sorted([*self._rows, *rows], key=_newest_first)[: self._asked.latest]
+        self._matched += matched
+        self._scanned += spans.size(taken)
+        self._left[cluster] = spans.without(self._left[cluster], taken)
+        if not self._left[cluster]:
+            del self._left[cluster]
+        yield self._progress()
+
+    def _job(self, cluster: Cluster, taken: Spans) -> tuple[list[Line], int]:
+        self._session.sparkContext.setJobGroup(self._group, "search")
+        seen = Observation()
+        found = matching_records(self._records(cluster, taken), self._asked)
+        found = found.observe(seen, count(lit(1)).alias("matched"))
+        newest = found.orderBy("timestamp", "topic", "partition", "offset", ascending=False).limit(self._asked.latest)
+        rows = [_shown(row.asDict(), cluster) for row in newest.selectExpr(*shown_columns()).collect()]
+        return rows, int(seen.get["matched"])
+
+    def _records(self, cluster: Cluster, taken: Spans) -> DataFrame:
+        first: dict[str, dict[str, int]] = {}
+        last: dict[str, dict[str, int]] = {}
+        for where, span in taken.items():
+            first.setdefault(where.topic, {})[str(where.number)] = span.begin
+            last.setdefault(where.topic, {})[str(where.number)] = span.end
+        java = {f"kafka.{name}": value for name, value in self._clusters.java_settings(cluster).items()}
+        options = OPTIONS | java
+        # Spark keeps consumers by group and partition, and wants those of a group to be alike.
+        options["kafka.group.id"] = f"penstock-search-{zlib.crc32(json.dumps(options, sort_keys=True).encode()):08x}"
+        reader = self._session.read.format("kafka").options(**options)
+        reader = reader.option(
+            "assign", json.dumps({topic: [int(each) for each in of] for topic, of in first.items()})
+        )
+        reader = reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(last))
+        return reader.load().coalesce(TASKS)
+
+    # ── what is told ──
+
+    def _progress(self) -> Line:
+        return {"progress": self._counts() | {"of": self._total}}
+
+    def _counts(self) -> Line:
+        return {"scanned": self._scanned, "matched": self._matched, "seconds": _since(self._began)}
+
+
+# ── in Spark ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def matching_records(records: DataFrame, asked: Search) -> DataFrame:
+    """The events among them that are wanted."""
+    for step in HEADERS:  # only computed where somebody asks for them
+        records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
+    for condition in _conditions(asked):
+        records = records.where(condition)
+    return records
+
+
+def shown_columns() -> list[str]:
+    """What is told of an event that was found."""
+    return [
+        "topic",
+        "partition",
+        "offset",
+        "unix_millis(timestamp) AS timestamp",
+        *(f"{attribute_text(name)} AS {name}" for name in SHOWN),
+        "coalesce(octet_length(value), 0) AS size",
+        f"cast(element_at(by_name, '{ADDRESSEE}') AS string) AS addressee",
+    ]
+
+
+def _conditions(asked: Search) -> Iterator[str]:
+    if asked.since:
+        yield f"timestamp >= timestamp_millis({int(asked.since * 1000)})"
+    if asked.until:
+        yield f"timestamp <= timestamp_millis({int(asked.until * 1000)})"
+    for name in EXACT:
+        if value := getattr(asked, name):
+            yield _holds(name, "= " + literal(value))
+    if asked.type:
+        yield _holds("type", "LIKE " + literal(_pattern(asked.type)))
+    if asked.text:
+        every = "concat_ws('\\n', cast(headers.value AS array<string>), cast(value AS string))"
+        yield f"contains(lower({every}), lower({literal(asked.text)}))"
+    for name in REQUIRED:  # else it is no event
+        yield f"coalesce({_header(name)}, {attribute_text(name)}) IS NOT NULL"
+
+
+def _holds(name: str, condition: str) -> str:
+    """Of most records a header says it; a map of all headers, or a look into the value, is only made for the rest."""
+    return f"coalesce({_header(name)} {condition}, {attribute_text(name)} {condition}, FALSE)"
+
+
+def _header(name: str) -> str:
+    position = f"cast(array_position(headers.key, 'ce_{name}') - 1 AS int)"
+    return f"cast(get(headers, {position}).value AS string)"
+
+
+def _pattern(text: str) -> str:
+    """For LIKE: only the star has a meaning."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped.replace("*", "%")
+
+
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _result(job: "Future[tuple[list[Line], int]]") -> tuple[list[Line], int]:
+    try:
+        return job.result()
+    except PenstockError:
+        raise
+    except Exception as error:  # Spark's own errors have many classes
+        if "cancelled" in str(error):
+            raise Rejected("the search was ended") from error
+        raise Unavailable(f"the search failed: {first_line(error)}") from error
+
+
+def _shown(row: Line, cluster: Cluster) -> Line:
+    place = row["topic"] if cluster.is_home else f"{row['topic']}@{cluster.bootstrap_servers}"
+    return {**row, "place": place, "received": _iso(row["timestamp"] / 1000)}
+
+
+def _newest_first(row: Line) -> tuple[int, str, int, int]:
+    return -row["timestamp"], row["topic"], -row["partition"], -row["offset"]
+
+
+def _iso(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 2)

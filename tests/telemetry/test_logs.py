@@ -86,6 +86,13 @@ def test_lines_of_others_have_the_same_shape() -> None:
     assert (last.level, last.message) == ("INFO", "on")
 
 
+def test_the_last_word_of_a_process_is_an_error() -> None:
+    """Why a part did not start is found among the errors, with its hint."""
+    lines = ["2026-11-16T14:25:05.000Z INFO    penstock: on", "error: port 80 is taken", "hint: take another"]
+    before, last = parse_all(lines, "receiver")
+    assert (last.time, last.level, last.message) == (before.time, "ERROR", "port 80 is taken\nhint: take another")
+
+
 def say(path: Path, second: int, what: str, **fields: object) -> None:
     told = f" {logs.logfmt(fields)}" if fields else ""
     with path.open("a") as log:

@@ -18,6 +18,7 @@ from penstock.telemetry.logs import FIELDS, logfmt
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 OTHER_NAMES = {"WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG"}
+LAST_WORD = "error: "  # of a process that could not go on; it has no time, and comes after what has
 MOST_FOLLOWING = 500  # lines that may belong to one; Kafka shows its settings in this way
 
 _LEVEL = r"(DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL|TRACE)"
@@ -78,6 +79,8 @@ def parse_all(lines: Iterable[str], part: str, time_before: float = 0.0) -> Iter
     following: list[str] = []
     for line in lines:
         found = parse(line, part)
+        if found is None and line.startswith(LAST_WORD):
+            found = LogLine(last.time if last else time_before, "ERROR", part, part, line[len(LAST_WORD) :].strip())
         if found is not None:
             if last is not None:
                 yield _with(last, following)

@@ -4,7 +4,7 @@ A command without an entry fails the test. ``{broker}``, ``{trigger}``, ``{lette
 filled system; on an empty one nothing has these names.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Call:
     json: str = "value"  # what -o json gives: one value, lines, or "" for a command without it
     has_json_flag: bool = True  # or it is JSON anyway
     needs_server: bool = True
-    environment: dict[str, str] = field(default_factory=dict)
+    is_slow: bool = False  # it takes seconds: only as JSON
+    is_alike: bool = False  # whatever the system holds: once is enough
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,16 @@ CALLS: dict[str, Call | Leave] = {
     "receiver": Leave("it is a part and runs until it is ended"),
     "dispatcher": Leave("it is a part and runs until it is ended"),
     "controller": Leave("it is a part and runs until it is ended"),
-    "down": Call(("--data-dir", "{nowhere}"), json="", needs_server=False),
+    "down": Call(("--data-dir", "{nowhere}"), json="", needs_server=False, is_alike=True),
     "status": Call(),
     "top": Call(("--once",)),
     "lag": Call(),
     "logs": Call(("controller",), json="lines", needs_server=False),
     "settings": Call(needs_server=False),
-    "sizing": Call(("--subscriptions", "3", "--partitions", "4"), needs_server=False),
-    "fetch": Call(json="", needs_server=False),
-    "must-gather": Call(("--out", "{file}.zip"), needs_server=False),
-    "profile": Call(("controller", "--seconds", "1", "--out", "{file}.svg"), needs_server=False),
+    "sizing": Call(("--subscriptions", "3", "--partitions", "4"), needs_server=False, is_alike=True),
+    "fetch": Call(json="", needs_server=False, is_alike=True),
+    "must-gather": Call(("--out", "{file}.zip"), needs_server=False, is_slow=True),
+    "profile": Call(("controller", "--seconds", "1", "--out", "{file}.svg"), needs_server=False, is_slow=True),
     "apply": Call(("-f", "-"), stdin=BROKER),
     "get": Call(("all",)),
     "describe": Call(("trigger", "{trigger}"), empty=1),
@@ -67,12 +68,14 @@ CALLS: dict[str, Call | Leave] = {
     "send": Call(("broker/{broker}", "--type", "t", "--source", "/manners"), empty=1),
     "explain": Call(("{letter}",), empty=1),
     "tail": Leave("it runs until Ctrl-C; tests/system/test_explain.py runs it"),
-    "cesql": Call(("id = '1'",), has_json_flag=False, needs_server=False),
-    "trigger test": Call(("-f", "{file}.yaml", "--event", "-"), stdin=EVENT, needs_server=False),
+    "cesql": Call(("id = '1'",), has_json_flag=False, needs_server=False, is_alike=True),
+    "trigger test": Call(
+        ("-f", "{file}.yaml", "--event", "-"), stdin=EVENT, needs_server=False, is_slow=True, is_alike=True
+    ),
     "trigger reset": Call(("{trigger}", "--to", "earliest", "--dry-run"), empty=1, json="lines"),
     "deadletters list": Call(json="lines"),
     "deadletters show": Call(("{letter}",), empty=1),
-    "deadletters redrive": Call(("--all", "--dry-run"), empty=1),
+    "deadletters redrive": Call(("--all", "--trigger", "{trigger}", "--dry-run"), empty=1),
     "jobs list": Call(),
     "jobs show": Call(("nosuchjob",), empty=1, filled=1),
     "jobs cancel": Call(("nosuchjob",), empty=1, filled=1),

@@ -54,7 +54,6 @@ def busy(penstock_up: System) -> Iterator[System]:
     [
         (("receiver",), "penstock/receiver"),
         (("worker",), "penstock/delivery"),
-        (("kafka",), "KafkaRequestHandler"),
         (("dispatcher", "--jvm"), "java.lang.Thread"),
     ],
 )

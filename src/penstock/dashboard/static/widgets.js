@@ -103,13 +103,14 @@ export function drawer(name, draw) {
   const host = h("aside", { class: "drawer", hidden: true, "aria-label": name });
   let opener = null;
   const close = () => { setQuery({ [name]: "" }); update(); opener?.focus?.(); };
-  const unbind = bind({ Escape: () => (host.hidden ? false : close()) });
+  let unbind = null; // bound when it opens, so that Escape is its own before anybody else's
   function update() {
     const value = query()[name];
     document.body.classList.toggle("with-drawer", !!value);
-    if (!value) { host.hidden = true; return; }
+    if (!value) { host.hidden = true; unbind = void unbind?.(); return; }
     const was = host.hidden;
     host.hidden = false;
+    unbind ||= bind({ Escape: close });
     const { title, nodes } = draw(value);
     render(host, h("header", {}, h("h2", {}, title), h("button", { type: "button", class: "quiet close", "aria-label": "Close", onclick: close }, icon("bad"))),
       h("div", { class: "inside", tabindex: "0" }, nodes));
@@ -118,7 +119,7 @@ export function drawer(name, draw) {
   return {
     element: host, update, close,
     open(value) { opener = document.activeElement; setQuery({ [name]: value }, { push: !query()[name] }); update(); },
-    dispose() { unbind(); document.body.classList.remove("with-drawer"); },
+    dispose() { unbind?.(); document.body.classList.remove("with-drawer"); },
   };
 }
 
@@ -133,7 +134,7 @@ export function search(name, { label, placeholder = label, onchange, width }) {
 export function choice(name, { label, options, onchange }) {
   const value = query()[name] || options[0][0];
   return h("label", { class: "field" }, h("span", {}, label),
-    h("select", { value, onchange: (e) => { setQuery({ [name]: e.target.value === options[0][0] ? "" : e.target.value }); onchange?.(e.target.value); } },
+    h("select", { value, "aria-label": label, onchange: (e) => { setQuery({ [name]: e.target.value === options[0][0] ? "" : e.target.value }); onchange?.(e.target.value); } },
       options.map(([v, text]) => h("option", { value: v, selected: v === value }, text))));
 }
 

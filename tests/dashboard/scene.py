@@ -50,6 +50,11 @@ class Scene:
         rows: list[Row] = live(self.system)["ingresses"]
         return int(next(row for row in rows if row["key"] == self.key)["accepted_total"])
 
+    def subscribers(self) -> int:
+        """How many subscriptions the broker's query serves."""
+        queries = call(self.system, "GET", "/api/penstock/status")["queries"]
+        return sum(each["subscriptions"] for each in queries if each["topic"] == f"knative-broker-default-{BROKER}")
+
     def send(self, count: int, type_: str = "order.created") -> list[str]:
         """Over one connection; the ids."""
         connection = http.client.HTTPConnection(urlsplit(self.system.ingress_url).netloc, timeout=30)

@@ -17,7 +17,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return; // its own meaning
-  if (document.querySelector("dialog[open]:modal") && event.key !== "Escape") return;
+  if (document.querySelector("dialog:modal")) return; // Escape is its own too
   for (const map of layers) {
     if (map[event.key] && map[event.key](event) !== false) {
       event.preventDefault();

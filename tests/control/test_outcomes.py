@@ -38,6 +38,8 @@ def tried(*ended: int) -> list[Tried]:
         (Facts(True, "yes", is_finished=True), "DELIVERED"),
         (Facts(True, "yes", is_finished=True, begins_at=7), "BEFORE"),
         (Facts(True, "yes", tried(DELIVERED), is_finished=True, begins_at=7), "DELIVERED"),
+        (Facts(True, "yes", tried(RETRIED), is_gone=True), "CANCELLED"),
+        (Facts(True, "yes", tried(DELIVERED), is_gone=True), "DELIVERED"),
         (Facts(True, "yes", is_finished=False, held="paused: by hand"), "HELD"),
         (Facts(True, "yes", is_finished=True, held="paused: by hand"), "DELIVERED"),
     ],

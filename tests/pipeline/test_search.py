@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.contract.model import Cluster
 from penstock.contract.questions import Search, Searched
 from penstock.event.kafka import Record, encode_record
 from penstock.event.model import Event
@@ -109,6 +110,16 @@ def test_a_row_says_where_the_event_is(searches: Searches, few: str, kafka: Kafk
     }  # fmt: skip
     assert row["received"] == "2025-11-16T13:33:24.000Z"
     assert (done["scanned"], done["matched"], done["more"]) == (8, 1, False)
+
+
+def test_a_topic_of_another_cluster(searches: Searches, few: str, kafka: KafkaConnection) -> None:
+    """Kept promise: a topic elsewhere is searched there; one that is away does not keep the others from it."""
+    elsewhere, away = Cluster(kafka.bootstrap_servers), Cluster("127.0.0.1:1")
+    question = Search(topics=(Searched(few, elsewhere), Searched(few, away)), id="5")
+    rows, done = found(searches, question)
+    assert [row["place"] for row in rows] == [f"few@{kafka.bootstrap_servers}"]
+    assert len(done["problems"]) == 1
+    assert "127.0.0.1:1" in done["problems"][0]
 
 
 @pytest.fixture(scope="module")

@@ -84,9 +84,9 @@ class Explainer:
         for subscription, verdict, position in zip(subscriptions, verdicts, positions, strict=True):
             facts = _facts(world, subscription, (verdict, position, logged, letters.get(subscription.uid)))
             rows.append(shown(subscription, facts))
+        rows += _of_others({each.uid for each in subscriptions}, logged, letters)
         rows.sort(key=lambda each: (not each["matched"], each["key"]))
-        notes = [*_notes(logged)]
-        return {**event.row(), "subscriptions": rows, "notes": notes}
+        return {**event.row(), "subscriptions": rows, "notes": _notes(logged)}
 
     def _position(self, world: World, subscription: Subscription, event: Stored) -> Position:
         """By the ledger, which knows more than the group: what was finished above the position."""
@@ -102,9 +102,12 @@ class Explainer:
             return Position(begins_at=begins_at if begins_at > offset else None)
         record = entry.record
         is_beyond = any(first <= offset <= last for first, last in record.beyond)
+        report = world.reports.query(subscription.place)
+        is_apart = record.is_parked or (report is not None and subscription.uid in report.apart)
+        own = max([record.position, *(last for _, last in record.beyond)])  # as far as its own query has come
         return Position(
             is_finished=offset < record.position or is_beyond,
-            is_reached=offset < ledger.floor(start.topic_id, partition) and not record.is_parked,
+            is_reached=offset <= own if is_apart else offset < ledger.floor(start.topic_id, partition),
             failures=dict(record.attempts).get(offset, 0),
             begins_at=begins_at if begins_at > offset else None,
         )
@@ -179,7 +182,7 @@ def _facts(
 ) -> Facts:
     (matched, because), position, logged, letter = known
     attempts = [each for each in logged.attempts if each.uid == subscription.uid]
-    if attempts and not matched:
+    if (attempts or letter) and not matched:
         matched, because = True, f"its filter let it through when it came; the present one does not: {because}"
     gone = world.reports.gone(subscription.uid)
     held = f"paused: {subscription.paused}" if subscription.is_paused(time.time()) else ""
@@ -196,6 +199,22 @@ def _facts(
         failures=position.failures,
         held=held,
     )
+
+
+def _of_others(known: set[str], logged: Logged, letters: Mapping[str, Indexed]) -> list[Line]:
+    """Those that are no more; a dead letter may still know their names."""
+    rows = []
+    for uid in dict.fromkeys([*(each.uid for each in logged.attempts), *letters]):
+        if uid in known:
+            continue
+        letter = letters.get(uid)
+        kind, namespace, name = (letter.kind, letter.namespace, letter.name) if letter else ("Subscription", "", uid)
+        subscription = Subscription(
+            uid=uid, kind=kind, namespace=namespace, name=name, topic="", group="", subscriber_url=""
+        )
+        attempts = [each for each in logged.attempts if each.uid == uid]
+        rows.append(shown(subscription, Facts(True, "it has been deleted since", attempts, letter, is_gone=True)))
+    return rows
 
 
 def _notes(logged: Logged) -> list[str]:

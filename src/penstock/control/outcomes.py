@@ -39,6 +39,7 @@ class Facts:
     is_reached: bool = False  # a worker has had it
     failures: int = 0  # by the ledger
     held: str = ""  # why nothing is delivered now
+    is_gone: bool = False  # the subscription was deleted
     notes: tuple[str, ...] = field(default=())
 
 
@@ -55,6 +56,8 @@ def outcome(facts: Facts) -> str:
         return "DELIVERED" if ends[-1] == DELIVERED else "DEAD"
     if facts.letter is not None:
         return "DEAD"
+    if facts.is_gone:
+        return "CANCELLED"
     if facts.begins_at is not None and not facts.attempts:
         return "BEFORE"
     if facts.is_finished:

@@ -17,27 +17,25 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.functions import count, lit
 
-from penstock.contract.model import ADDRESSEE, Cluster
+from penstock.contract.model import Cluster
 from penstock.contract.questions import Search
 from penstock.errors import PenstockError, Rejected, Unavailable
-from penstock.event.model import REQUIRED
-from penstock.filter.cesql_values import literal
 from penstock.kafka import topics
 from penstock.kafka.clusters import Clusters
+from penstock.kafka.record_times import RecordTimes, Spot
 from penstock.pipeline import spans
-from penstock.pipeline.decode import HEADERS, attribute_text
 from penstock.pipeline.running import first_line
+from penstock.pipeline.search_sql import wanted_rows
 from penstock.pipeline.spans import Partition, Span, Spans
 
 AT_A_TIME = 2
 TELL_SECONDS = 0.25
-EXACT = ("id", "source", "subject")
-SHOWN = ("id", "source", "type", "subject", "time", "datacontenttype")
+TIME_SECONDS = 0.5  # for a look at how far back it has come
 TASKS = max(2, (os.cpu_count() or 2) // 2)  # of a job, whatever the number of partitions
 OPTIONS = {
     "includeHeaders": "true",
@@ -78,6 +76,14 @@ class Searches:
             self._seats.release()
 
 
+class Piece(NamedTuple):
+    """What was found in a piece."""
+
+    rows: list[Line]
+    matched: int
+    event_time: float | None
+
+
 class _Running:
     """One search."""
 
@@ -92,6 +98,7 @@ class _Running:
         self._rows: list[Line] = []
         self._total = self._scanned = self._matched = 0
         self._oldest: float | None = None
+        self._event_time: float | None = None  # how far back it has come
         self._problems: list[str] = []
 
     def lines(self) -> Iterator[Line]:
@@ -175,7 +182,7 @@ class _Running:
         try:
             while not wait_for([job], TELL_SECONDS).done:
                 yield self._progress()
-            rows, matched = _result(job)
+            rows, matched, event_time = _result(job)
         finally:
             if not job.done():
                 job.cancel()
@@ -183,20 +190,31 @@ class _Running:
                 self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
         self._rows = sorted([*self._rows, *rows], key=_newest_first)[: self._asked.latest]
         self._matched += matched
+        self._event_time = event_time or self._event_time
         self._scanned += spans.size(taken)
         self._left[cluster] = spans.without(self._left[cluster], taken)
         if not self._left[cluster]:
             del self._left[cluster]
         yield self._progress()
 
-    def _job(self, cluster: Cluster, taken: Spans) -> tuple[list[Line], int]:
+    def _job(self, cluster: Cluster, taken: Spans) -> Piece:
         self._session.sparkContext.setJobGroup(self._group, "search")
         seen = Observation()
-        found = matching_records(self._records(cluster, taken), self._asked)
-        found = found.observe(seen, count(lit(1)).alias("matched"))
+        found = wanted_rows(self._records(cluster, taken), self._asked).observe(seen, count(lit(1)).alias("matched"))
         newest = found.orderBy("timestamp", "topic", "partition", "offset", ascending=False).limit(self._asked.latest)
-        rows = [_shown(row.asDict(), cluster) for row in newest.selectExpr(*shown_columns()).collect()]
-        return rows, int(seen.get["matched"])
+        rows = [_shown(row.asDict(), cluster) for row in newest.collect()]
+        return Piece(rows, int(seen.get["matched"]), self._oldest_of(cluster, taken))
+
+    def _oldest_of(self, cluster: Cluster, taken: Spans) -> float | None:
+        """When the oldest record of a piece was written, by its largest span; nobody asks when nothing is left."""
+        if spans.size(taken) == spans.size(self._left[cluster]):
+            return None
+        where, span = max(taken.items(), key=lambda each: each[1].size)
+        times = RecordTimes(self._clusters.connection(cluster))
+        try:
+            return min(times.of([Spot(where.topic, where.number, span.begin)], TIME_SECONDS).values(), default=None)
+        finally:
+            times.close()
 
     def _records(self, cluster: Cluster, taken: Spans) -> DataFrame:
         first: dict[str, dict[str, int]] = {}
@@ -218,74 +236,16 @@ class _Running:
     # ── what is told ──
 
     def _progress(self) -> Line:
-        return {"progress": self._counts() | {"of": self._total}}
+        return {"progress": self._counts() | {"of": self._total, "event_time": _iso(self._event_time)}}
 
     def _counts(self) -> Line:
         return {"scanned": self._scanned, "matched": self._matched, "seconds": _since(self._began)}
 
 
-# ── in Spark ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def matching_records(records: DataFrame, asked: Search) -> DataFrame:
-    """The events among them that are wanted."""
-    for step in HEADERS:  # only computed where somebody asks for them
-        records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
-    for condition in _conditions(asked):
-        records = records.where(condition)
-    return records
-
-
-def shown_columns() -> list[str]:
-    """What is told of an event that was found."""
-    return [
-        "topic",
-        "partition",
-        "offset",
-        "unix_millis(timestamp) AS timestamp",
-        *(f"{attribute_text(name)} AS {name}" for name in SHOWN),
-        "coalesce(octet_length(value), 0) AS size",
-        f"cast(element_at(by_name, '{ADDRESSEE}') AS string) AS addressee",
-    ]
-
-
-def _conditions(asked: Search) -> Iterator[str]:
-    if asked.since:
-        yield f"timestamp >= timestamp_millis({int(asked.since * 1000)})"
-    if asked.until:
-        yield f"timestamp <= timestamp_millis({int(asked.until * 1000)})"
-    for name in EXACT:
-        if value := getattr(asked, name):
-            yield _holds(name, "= " + literal(value))
-    if asked.type:
-        yield _holds("type", "LIKE " + literal(_pattern(asked.type)))
-    if asked.text:
-        every = "concat_ws('\\n', cast(headers.value AS array<string>), cast(value AS string))"
-        yield f"contains(lower({every}), lower({literal(asked.text)}))"
-    for name in REQUIRED:  # else it is no event
-        yield f"coalesce({_header(name)}, {attribute_text(name)}) IS NOT NULL"
-
-
-def _holds(name: str, condition: str) -> str:
-    """Of most records a header says it; a map of all headers, or a look into the value, is only made for the rest."""
-    return f"coalesce({_header(name)} {condition}, {attribute_text(name)} {condition}, FALSE)"
-
-
-def _header(name: str) -> str:
-    position = f"cast(array_position(headers.key, 'ce_{name}') - 1 AS int)"
-    return f"cast(get(headers, {position}).value AS string)"
-
-
-def _pattern(text: str) -> str:
-    """For LIKE: only the star has a meaning."""
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return escaped.replace("*", "%")
-
-
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _result(job: "Future[tuple[list[Line], int]]") -> tuple[list[Line], int]:
+def _result(job: "Future[Piece]") -> Piece:
     try:
         return job.result()
     except PenstockError:

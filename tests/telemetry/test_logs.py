@@ -78,7 +78,8 @@ def test_lines_of_others_have_the_same_shape() -> None:
         "2026-11-16T14:25:05.000Z INFO  Log: on",
     ]
     first, spark, error, last = parse_all(lines, "kafka", 5.0)
-    assert (first.time, first.message) == (5.0, "WARNING: Using incubator modules")
+    assert (first.time, first.message) == (spark.time, "WARNING: Using incubator modules")
+    assert [line.time for line in parse_all(["no time"], "kafka", 5.0)] == [5.0]
     assert spark.time == time.mktime((2026, 11, 16, 14, 20, 41, 0, 0, -1))
     assert (spark.level, spark.logger, spark.message) == ("WARNING", "SparkConf", "Note this")
     assert error.message == "[broker=1] Error topic=x\njava.lang.Exception: no\n\tat java.base/x"

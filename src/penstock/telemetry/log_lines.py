@@ -74,11 +74,15 @@ def parse(line: str, part: str) -> LogLine | None:
 
 
 def parse_all(lines: Iterable[str], part: str, time_before: float = 0.0) -> Iterator[LogLine]:
-    """Each with what follows it. What stands before the first time has ``time_before``."""
+    """Each with what follows it. What stands before the first time has that time, or ``time_before`` without any."""
     last: LogLine | None = None
     following: list[str] = []
+    is_timed = False  # a line with a time has come
     for line in lines:
         found = parse(line, part)
+        if found is not None and not is_timed:
+            is_timed = True
+            last = last and replace(last, time=found.time)
         if found is None and line.startswith(LAST_WORD):
             found = LogLine(last.time if last else time_before, "ERROR", part, part, line[len(LAST_WORD) :].strip())
         if found is not None:

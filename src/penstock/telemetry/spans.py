@@ -163,7 +163,7 @@ class _LastWords(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         said = record.getMessage()
         if not self.said or not any(words in said for words in CONSEQUENCES):
-            self.said = said
+            self.said = said.removeprefix("Transient error ").partition(" encountered while exporting")[0]
 
 
 class _Counting(SpanExporter):

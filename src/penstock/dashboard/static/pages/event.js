@@ -2,7 +2,7 @@
 
 import { get, lines } from "../api.js";
 import { curl, masked, textOf } from "../curl.js";
-import { h } from "../dom.js";
+import { h, icon } from "../dom.js";
 import { bytes, clock, count, plural, seconds } from "../format.js";
 import { ofKey } from "../route.js";
 import { said, timeline } from "../timeline.js";
@@ -78,6 +78,7 @@ export function makeEvent({ place, partition, offset }, feed, changed) {
     const rows = [...found.subscriptions].sort((a, b) => Number(b.matched) - Number(a.matched) || a.key.localeCompare(b.key));
     const matched = rows.filter((s) => s.matched).length;
     return head(h("p", { class: "dim" }, rows.length ? `${matched} of ${plural(rows.length, "subscription")} wanted it.` : "Nobody has subscribed here.", looking), explainProblem ? fault(explainProblem) : null,
+      (found.notes || []).map((note) => h("p", { class: "warning" }, icon("warn"), h("span", {}, note))),
       h("ul", { class: "verdicts" }, rows.map(verdict)));
   }
 

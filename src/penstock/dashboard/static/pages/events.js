@@ -82,7 +82,7 @@ function renderSearch(container, feed) {
     const input = (name, label, type = "text") => h("label", { class: "field" }, h("span", { class: type === "text" ? "hidden" : null }, label),
       h("input", { type, name, value: q[name] || "", placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false", step: type === "text" ? null : "1", "data-search": name === "id" ? "" : null, oninput: set(name) }));
     const select = (name, label, options) => h("label", { class: "field" }, h("span", {}, label),
-      h("select", { name, value: q[name] || "", onchange: (e) => { set(name)(e); begin(); } }, options.map(([v, text]) => h("option", { value: v, selected: v === (q[name] || "") }, text))));
+      h("select", { name, "aria-label": label, value: q[name] || "", onchange: (e) => { set(name)(e); begin(); } }, options.map(([v, text]) => h("option", { value: v, selected: v === (q[name] || "") }, text))));
     render(form,
       select("of", "In", [["", "all brokers and channels"], ...keys.map((key) => [key, short(key)])]),
       FIELDS.map(([name, label]) => input(name, label)),
@@ -139,7 +139,7 @@ function renderSearch(container, feed) {
 
   function drawState() {
     if (tail) {
-      render(state, h("span", { class: "live-mark" }, h("i", { class: "dot" }), tail.readyState === EventSource.OPEN ? "Live" : "Connecting"), h("span", {}, "Tail of ", h("strong", {}, short(tail.of) || "everything")),
+      render(state, h("span", { class: "live-mark" }, h("i", { class: "dot" }), tail.begun ? "Live" : "Connecting"), h("span", {}, "Tail of ", h("strong", {}, short(tail.of) || "everything")),
         h("span", { class: "tail-counts", "data-rows": String(counted.rows), "data-skipped": String(counted.skipped) }, `${plural(counted.rows + counted.skipped, "event")} since ${clock(counted.since / 1000)}: ${plural(counted.rows, "row")}, ${count(counted.skipped)} skipped`),
         rows.length < counted.rows ? h("span", { class: "dim" }, `the newest ${count(rows.length)} are listed`) : null);
       return;
@@ -184,9 +184,17 @@ function renderSearch(container, feed) {
       soon();
     });
     tail.addEventListener("skipped", (message) => { counted.skipped += JSON.parse(message.data).count; soon(); });
-    tail.onopen = drawState;
+    tail.addEventListener("begun", () => { tail.begun = true; drawState(); });
+    tail.addEventListener("problem", (message) => {
+      const { error, hint } = JSON.parse(message.data);
+      endTail();
+      problem = Object.assign(new Error(error), { hint });
+      drawAll();
+    });
     tail.onerror = async () => {
-      if (tail?.readyState !== EventSource.CLOSED) return drawState();
+      if (!tail) return;
+      tail.begun = false; // it begins anew by itself, unless it was refused
+      if (tail.readyState !== EventSource.CLOSED) return drawState();
       const url = tail.url;
       endTail();
       try { await lines(url, { take() {} }); problem = new Error("The tail has ended"); } catch (error) { problem = error; }

@@ -14,12 +14,14 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.conftest import System
 
 DESK = (1440, 900)
 PATIENCE_MS = 20_000  # the machine may be busy; what must be quick is measured
+
+expect.set_options(timeout=PATIENCE_MS)
 
 Theme = Literal["light", "dark"]
 

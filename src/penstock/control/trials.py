@@ -4,13 +4,10 @@ In: filters, and events or the broker whose last ones are meant. Out: a verdict 
 that said no. The verdicts are the dispatcher's (``POST /verdicts``), so the evaluator is the one that delivers.
 """
 
-import http.client
-import json
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -19,14 +16,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from penstock.contract.model import place_of
+from penstock.contract.questions import Verdicts
 from penstock.contract.telemetry import RECEIVED
+from penstock.control import dispatcher
 from penstock.control.answers import json_object, shown_problems
 from penstock.control.controller import Controller
 from penstock.control.dead_letters import shown_time
 from penstock.control.ingress import Topic, topic_of
 from penstock.control.store import Invalid
 from penstock.control.world import World
-from penstock.errors import Rejected, Unavailable
+from penstock.errors import Rejected
 from penstock.event.json_form import decode_event, encode_event
 from penstock.event.kafka import decode_record
 from penstock.event.model import Event
@@ -36,7 +35,6 @@ from penstock.kafka.latest import Found, latest
 MOST = 20
 MOST_GIVEN = 100
 FRESH_SECONDS = 2.0  # somebody who types asks often; the events are read anew no more often than this
-TIMEOUT_SECONDS = 20.0
 
 
 class Tried(NamedTuple):
@@ -140,33 +138,6 @@ def _received(found: Found) -> float:
 
 
 def _verdicts(world: World, filters: Any, tried: list[Tried]) -> list[dict[str, Any]]:
-    url = world.reports.dispatcher_url()
-    if not url:
-        state = world.reports.dispatcher()
-        raise Unavailable(
-            f"filters are tried by the dispatcher, which is {state.state}"
-            + (f": {state.reason}" if state.reason else ""),
-            hint="`penstock logs dispatcher` tells why; `penstock up` starts it again by itself",
-        )
-    events = [json.loads(encode_event(each.event)) for each in tried]
-    answer = _post(url, "/verdicts", {"filters": [filters], "events": events})
-    return [of_event[0] for of_event in answer["verdicts"]]
-
-
-def _post(url: str, path: str, value: Any) -> Any:
-    """Raises Unavailable, naming the address."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=TIMEOUT_SECONDS)
-    try:
-        connection.request("POST", path, json.dumps(value).encode(), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Unavailable(
-            f"the dispatcher at {url} does not answer: {error}", hint="`penstock logs dispatcher` tells why"
-        ) from error
-    finally:
-        connection.close()
-    if response.status >= http.client.BAD_REQUEST:
-        raise Unavailable(f"the dispatcher at {url} refused: {answer.get('error')}", hint=answer.get("hint"))
-    return answer
+    events = tuple(msgspec.Raw(encode_event(each.event)) for each in tried)
+    found = dispatcher.verdicts(world, Verdicts(filters=(tuple(filters),), events=events))
+    return [verdict for (verdict,) in found]

@@ -1,7 +1,7 @@
 """Pages about events for everybody: no finding of axe, in light and dark, on a desk and in a hand."""
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from axe_playwright_python.sync_playwright import Axe
 
 from tests.dashboard.conftest import Theme, Visits
 

@@ -115,7 +115,7 @@ def show_one(  # noqa: PLR0913 - options
         raise Rejected(f"there is no dead letter of an event {id_}", hint="`penstock deadletters list` shows them")
     for item in found:
         if output == "json":
-            show_json(item)
+            show_json(item, line=len(found) > 1)
         else:
             show_yaml(item)
 

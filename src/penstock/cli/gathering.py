@@ -8,7 +8,8 @@ of collectors, and the rest stays. Called by ``must-gather``.
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Any
 
 from penstock.cli.client import Client
 from penstock.cli.masking import Masking
-from penstock.errors import PenstockError, Unavailable
+from penstock.errors import Misconfigured, PenstockError, Unavailable
+from penstock.kafka import secret_files
 from penstock.kafka.connection import KafkaConnection
-from penstock.supervisor.processes import Process, processes
+from penstock.supervisor.processes import Process, environment, processes
 from penstock.supervisor.rundir import RunDirectory
 
 API_SECONDS = 10.0
@@ -74,7 +76,13 @@ class Scene:
 
     @cached_property
     def secrets_dir(self) -> Path:
-        return Path(os.environ.get("PENSTOCK_SECRETS_DIR") or self.directory.data_dir / "secrets").expanduser()
+        """As the running controller is set, or else as this environment would set one."""
+        variables: Mapping[str, str] = os.environ
+        for process in self.processes:
+            if process.part == "controller":
+                with suppress(OSError):
+                    variables = environment(process)
+        return secret_files.folder(str(self.directory.data_dir), variables.get("PENSTOCK_SECRETS_DIR", ""))
 
     def get(self, path: str) -> Any:
         """From the admin API. One that is away is asked once, so that nobody waits for it again and again."""
@@ -125,11 +133,13 @@ class Bundle:
         self.missing: list[Missing] = []
         self._masking = masking
         self._draft = path.with_name(f".{path.name}.{os.getpid()}")
-        self._zip = zipfile.ZipFile(
-            open(os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb"),  # noqa: SIM115
-            "w",
-            zipfile.ZIP_DEFLATED,
-        )
+        try:
+            stream = open(os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")  # noqa: SIM115
+        except OSError as error:
+            raise Misconfigured(
+                f"{path} cannot be written: {error.strerror}", hint="--out names another file"
+            ) from None
+        self._zip = zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED)
 
     def run(self, collector: Collector, scene: Scene) -> None:
         try:

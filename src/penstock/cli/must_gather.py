@@ -1,6 +1,5 @@
 """``penstock must-gather``: one file with everything that somebody needs who looks for a fault from afar."""
 
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,8 +12,7 @@ from penstock.cli import options
 from penstock.cli.output import say, show, show_json
 
 if TYPE_CHECKING:
-    from penstock.cli.gathering import Bundle, Collector, Missing, Scene
-    from penstock.cli.masking import Masking
+    from penstock.cli.gathering import Bundle, Collector, Scene
 
 
 def must_gather(
@@ -40,16 +38,16 @@ def must_gather(
     --secrets=all says otherwise.
     """
     from penstock.cli.gathering import Bundle, Scene
+    from penstock.cli.masking import Masking
 
     options.checked(output, "path", "json")
     if secrets not in ("none", "all"):
         raise typer.BadParameter(f'"{secrets}" is not one of none, all', param_hint="--secrets")
-    masking, problem = _masking(Path(data_dir).expanduser().absolute(), is_off=secrets == "all")
+    masking = Masking(is_off=secrets == "all")
     scene = Scene(_server(server, data_dir), Path(data_dir).expanduser().absolute(), masking)
     bundle = Bundle(_target(out), masking)
     try:
-        if problem is not None:
-            bundle.add(problem)
+        _learn_secrets(scene, bundle)
         _fill(bundle, collectors(with_secrets=secrets == "all"), scene)
         _finish(bundle, scene, with_secrets=secrets == "all")
     except BaseException:
@@ -118,19 +116,18 @@ def _finish(bundle: "Bundle", scene: "Scene", *, with_secrets: bool) -> None:
     bundle.add(File("index.html", page(scene.facts, bundle.files, bundle.missing, with_secrets=with_secrets)))
 
 
-def _masking(data_dir: Path, *, is_off: bool) -> "tuple[Masking, Missing | None]":
+def _learn_secrets(scene: "Scene", bundle: "Bundle") -> None:
+    """What must not be in the zip. First of all."""
     from penstock.cli.gathering import Missing
-    from penstock.cli.masking import Masking, values_in
-    from penstock.kafka import secret_files
+    from penstock.cli.masking import values_in
 
-    folder = secret_files.folder(str(data_dir), os.environ.get("PENSTOCK_SECRETS_DIR", ""))
-    if is_off or not folder.is_dir():
-        return Masking(is_off=is_off), None
+    if not scene.secrets_dir.is_dir():
+        return
     try:
-        return Masking(values_in(folder)), None
+        scene.masking.know(values_in(scene.secrets_dir))
     except OSError as error:
-        why = f"{folder}: {error.strerror}; they are masked by their form only"
-        return Masking(), Missing("values of secrets to look for", why)
+        why = f"{scene.secrets_dir}: {error.strerror}; they are masked by their form only"
+        bundle.add(Missing("values of secrets to look for", why))
 
 
 def _server(server: str, data_dir: str) -> str:

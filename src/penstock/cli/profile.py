@@ -4,6 +4,7 @@ Python processes are sampled from outside (py-spy); Java's by its own recorder (
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.supervisor.processes import Process
 
 PARTS = ("receiver", "dispatcher", "worker", "controller", "kafka")
-RECORDING = "penstock-profile"
 SAMPLES = "jdk.ExecutionSample,jdk.NativeMethodSample"
 WAITING_NATIVE = ("epollWait", "EPoll.wait", "accept", "poll0", "socketRead0", "SocketDispatcher.read0")
 SLACK_SECONDS = 20.0  # beside the recording itself
@@ -136,17 +136,18 @@ def _record_python(process: "Process", seconds: float, path: Path) -> None:
 def _record_java(process: "Process", seconds: float, path: Path) -> None:
     from penstock.cli import dumps, flame
 
+    name = f"penstock-{os.getpid()}"  # somebody else may be recording too
     dumps.java_tool(process.pid, "jcmd")
     reader = dumps.java_tool(process.pid, "jfr")
     _require_writable(path)
     with tempfile.TemporaryDirectory(prefix="penstock-profile-") as folder:
         recorded = Path(folder, "recorded.jfr")
-        dumps.jcmd(process.pid, "JFR.start", f"name={RECORDING}", "settings=profile")
+        dumps.jcmd(process.pid, "JFR.start", f"name={name}", "settings=profile")
         try:
             with _bar(f"recording {process.part} (pid {process.pid})", seconds) as advance:
                 advance(lambda: False)
         finally:
-            said = dumps.jcmd(process.pid, "JFR.stop", f"name={RECORDING}", f"filename={recorded}", seconds=60)
+            said = dumps.jcmd(process.pid, "JFR.stop", f"name={name}", f"filename={recorded}", seconds=60)
         if not recorded.exists():
             raise dumps.explained("JFR.stop", said)
         stacks = _stacks(_printed(reader, recorded))
@@ -188,7 +189,7 @@ def _frame(frame: Any) -> str:
 def _require_writable(path: Path) -> None:
     from penstock.errors import Misused
 
-    if path.is_dir() or not path.parent.is_dir():
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise Misused(f"--out {path} is no file that can be written", hint="penstock profile receiver --out x.svg")
 
 

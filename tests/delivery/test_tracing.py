@@ -66,8 +66,9 @@ def test_every_attempt_has_a_span_which_its_request_carries(sink: MakeSink, coll
     """Kept promise: match under the sender's span, attempts under match, and the subscriber sees its attempt's."""
     subscriber = sink()
     answers = iter([Answer(500), Answer(200)])
-    subscriber.answer("/a", with_=lambda _: next(answers))
-    with traced(collector, lane(subscriber.url + "/a", delivery=AGAIN)) as rows:
+    subscriber.answer("/a?token=hush", with_=lambda _: next(answers))
+    secret = subscriber.url.replace("://", "://me:hush@") + "/a?token=hush"
+    with traced(collector, lane(secret, delivery=AGAIN)) as rows:
         rows.offer(row())
     spans = collector.wait_for_spans(TRACE, ["match", "attempt", "attempt"])
     (match,), (first, second) = by_word(spans, "match"), by_word(spans, "attempt")
@@ -84,7 +85,9 @@ def test_every_attempt_has_a_span_which_its_request_carries(sink: MakeSink, coll
     assert (second.attributes["http.response.status_code"], second.attributes["penstock.attempt"]) == (200, 2)
     assert second.attributes["penstock.subscription"] == "Trigger/shop/t"
     assert second.error == ""
-    requests = subscriber.at("/a")
+    assert first.attributes["url.full"] == subscriber.url + "/a"
+    assert "hush" not in repr(spans)
+    requests = subscriber.at("/a?token=hush")
     assert [each.headers["traceparent"] for each in requests] == [first.traceparent, second.traceparent]
     assert [each.headers["tracestate"] for each in requests] == ["vendor=1"] * 2
 

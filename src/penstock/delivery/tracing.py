@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from time import time
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from penstock.delivery.client import Answer, Post
 from penstock.delivery.dead_letter import without_password
@@ -156,7 +156,7 @@ class AttemptTrace:
         to = attempt.lane.subscription
         where: Attributes = {"messaging.operation.name": "reply", "messaging.operation.type": "send"}
         if to.reply_url:
-            where = {**where, "url.full": without_password(to.reply_url)}
+            where = {**where, "url.full": _shown(to.reply_url)}
         else:
             where = {**where, "messaging.destination.name": to.reply_topic}
         span = self._begin(f"reply {subscription_label(to)}", PRODUCER, parent_of(self._spans[0]), row, where)
@@ -182,8 +182,8 @@ class AttemptTrace:
             self._end_all([span], failed, {"penstock.outcome": outcome})
 
     def _begin(self, name: str, kind: SpanKind, parent: Parent | None, row: Row, more: Attributes) -> Span:
-        """Few attributes, since each costs as much as a look at the clock ten times over, here and in the exporter;
-        where the event stands in Kafka is said by its match."""
+        """Few attributes, since each takes time here and once more in the exporter. Where the event stands in Kafka
+        is said by its match."""
         of, lane = self._of, self._attempt.lane
         event = row.trace.about if row.trace is not None and lane.dress is None else _event(row, lane.dress)
         attributes: dict[str, Value] = {
@@ -214,8 +214,12 @@ def _event(row: Row, dress: Dress | None) -> dict[str, str]:
 @lru_cache(maxsize=256)
 def _request(url: str) -> dict[str, Value]:
     """What is the same for all requests to an address; a caller makes it its own."""
-    shown = without_password(url)
-    return {"http.request.method": "POST", "url.full": shown, "server.address": urlsplit(shown).hostname or ""}
+    return {"http.request.method": "POST", "url.full": _shown(url), "server.address": urlsplit(url).hostname or ""}
+
+
+def _shown(url: str) -> str:
+    """Neither password nor query, which may hold a token."""
+    return urlunsplit(urlsplit(without_password(url))._replace(query="", fragment=""))
 
 
 def traceparent_of(row: Row) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import System
+from tests.dashboard.axe import findings
 from tests.dashboard.conftest import Visits
 from tests.dashboard.shop import Shop
 from tests.waiting import until
@@ -47,6 +48,7 @@ def test_fifty_failures_are_three_groups_and_two_clicks_redrive_forty(visit: Vis
     expect(question).to_contain_text(f"{shop.sink.url}/billing")
     expect(question).to_contain_text("its subscriber still fails")
     assert question.get_by_label("Events per second").input_value() == "100"
+    assert findings(page) == []
     shop.heal()
     question.get_by_role("button", name="Redrive 40").click()
     shop.sink.wait_for(before + 40, path="/billing")

@@ -1,6 +1,8 @@
 """Events in the browser: search, what became of one, a command that sends it again, the live tail."""
 
 import json
+import os
+import signal
 import subprocess
 import urllib.parse
 import urllib.request
@@ -12,6 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import System
+from tests.dashboard.axe import findings
 from tests.dashboard.conftest import Visits
 from tests.dashboard.shop import Shop
 from tests.sink import Request
@@ -66,6 +69,7 @@ def test_an_event_is_found_with_every_attempt(visit: Visits, shop: Shop) -> None
     expect(filtered).to_have_attribute("data-outcome", "FILTERED")
     expect(filtered.locator(".because")).to_contain_text("order.")
     expect(page.locator("aside.drawer")).to_contain_text('"order": 17')
+    assert findings(page) == []
 
 
 def test_the_copied_command_sends_the_same_bytes(visit: Visits, shop: Shop) -> None:
@@ -140,3 +144,32 @@ def test_rows_and_skips_of_a_tail_add_up(visit: Visits, shop: Shop) -> None:
     expect(counts).to_contain_text("1,000 events since")
     page.keyboard.press("t")
     expect(page.get_by_role("button", name="Tail", exact=True)).to_be_visible()
+
+
+def test_without_a_dispatcher_the_search_says_why_and_recovers(visit: Visits, shop: Shop) -> None:
+    """Kept promise: the page says who is away and what to do; a search works again when he is back."""
+    visit.allow("503")
+    page = search(visit, shop)
+    expect(rows(page).first).to_be_visible()
+    killed = shop.system.pid("dispatcher")
+    os.kill(killed, signal.SIGKILL)
+    page.get_by_role("button", name="Search").click()
+    fault = page.locator(".page-events .fault")
+    expect(fault).to_contain_text("the dispatcher")
+    expect(fault).to_contain_text("penstock logs dispatcher")
+    expect(rows(page).first).to_be_visible()  # the last result stays
+    until(lambda: shop.system.pid("dispatcher") not in (0, killed), "a new dispatcher", 120)
+
+    until(lambda: _searches(shop), "a search that works", 120)
+    page.get_by_role("button", name="Search").click()
+    expect(fault).to_have_count(0, timeout=60_000)
+
+
+def _searches(shop: Shop) -> bool:
+    asked = urllib.request.Request(
+        f"{shop.system.admin_url}/api/penstock/search", json.dumps({"of": shop.key}).encode()
+    )
+    try:
+        return b'"done"' in urllib.request.urlopen(asked, timeout=60).read()
+    except OSError:
+        return False

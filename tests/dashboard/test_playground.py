@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import System
+from tests.dashboard.axe import findings
 from tests.dashboard.conftest import Visits
 from tests.dashboard.shop import Shop
 
@@ -44,6 +45,7 @@ def test_verdicts_follow_the_filter_and_a_bad_one_points_at_its_column(visit: Vi
     expect(page.locator(".pointed")).to_contain_text("Column 24: the expression ends too early")
     expect(page.locator(".pointed pre")).to_have_text("type LIKE 'audit.%' AND\n" + " " * 23 + "^")
     expect(page.locator(".old")).to_be_visible()
+    assert findings(page) == []
     expect(verdicts(page)).to_have_count(20)
     expression.fill("type LIKE 'audit.%'")
     expect(summary).to_have_text("8 of 20 events match.")

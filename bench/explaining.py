@@ -7,6 +7,7 @@ is among the oldest, and all of the topic is searched; its triggers come later.
 import json
 import time
 import urllib.request
+from typing import Any
 
 from bench.measure import Bench
 from bench.model import Explained
@@ -27,13 +28,16 @@ def explain(bench: Bench) -> None:
         with bench.step(f"write {records:,} events"):
             bench.system.apply(broker(name))
             _produce(bench, bench.system.topic(f"/default/{name}"), records)
-            for number in range(TRIGGERS):
-                wanted = trigger(f"{name}-{number}", name, bench.sink.url(0))
-                wanted["spec"]["filters"] = [{"exact": {"type": f"order.{number}"}}]
-                bench.system.apply(wanted)
+            bench.system.apply(*(_trigger(bench, name, number) for number in range(TRIGGERS)))
         with bench.step(f"where is my event, among {records:,}"):
             first, *others = (_ask(bench, name) for _ in range(TURNS + 1))
         bench.results.explained.append(Explained(records=records, first_seconds=first, seconds=others))
+
+
+def _trigger(bench: Bench, broker_name: str, number: int) -> dict[str, Any]:
+    wanted = trigger(f"{broker_name}-{number}", broker_name, bench.sink.url(0))
+    wanted["spec"]["filters"] = [{"exact": {"type": f"order.{number}"}}]
+    return wanted
 
 
 def _produce(bench: Bench, topic: str, records: int) -> None:

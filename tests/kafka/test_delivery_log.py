@@ -7,7 +7,7 @@ import pytest
 
 from penstock.contract.telemetry import DELIVERED, DELIVERIES_TOPIC, RETRIED, DeliveryLog, LoggedAttempt, encode_log
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.delivery_log import Logged, Place, Tried, read_log
+from penstock.kafka.delivery_log import Logged, Patience, Place, Tried, read_log
 from penstock.kafka.topics import LOGGED, TopicSpec, create_missing
 
 
@@ -23,7 +23,7 @@ def read(kafka: KafkaConnection, place: Place, since: float, *, wanted: Sequence
     def is_enough(attempts: Sequence[Tried]) -> bool:
         return bool(wanted) and {each.uid for each in attempts if each.ended == DELIVERED} >= set(wanted)
 
-    return read_log(kafka, place, since, is_enough, lambda _: False)
+    return read_log(kafka, place, since, Patience(is_enough, lambda _: False))
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Promises of the search in topics, with the real Kafka and the real Spark: what is found is what was sent."""
 
+import http.client
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.contract.model import Cluster
-from penstock.contract.questions import Search, Searched
+from penstock.contract.questions import Search, Searched, decode_search, encode_question
 from penstock.event.kafka import Record, encode_record
 from penstock.event.model import Event
 from penstock.kafka.clusters import Clusters
@@ -19,6 +20,7 @@ from penstock.kafka.topics import TopicSpec, create_missing
 from penstock.pipeline import spans
 from penstock.pipeline.search import Searches
 from penstock.pipeline.trial import try_many
+from penstock.telemetry.http import Answered, Listener
 
 MANY = 100_000
 BASE_MS = 1_763_300_000_000
@@ -150,19 +152,24 @@ def test_the_newest_are_found_without_reading_all(
     assert done["more"]
 
 
-def test_whoever_goes_away_ends_the_search(
-    searches: Searches, many: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kept promise: a search that nobody waits for any more takes no processor, and its seat is free."""
-    monkeypatch.setattr(spans, "FIRST_PIECE", 20_000)
-    monkeypatch.setattr(spans, "LARGEST_PIECE", 20_000)
+def test_whoever_goes_away_ends_the_search(searches: Searches, many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept promise: a search that nobody waits for any more is ended, and its seat is free for the next."""
+    monkeypatch.setattr(spans, "FIRST_PIECE", 5_000)
+    monkeypatch.setattr(spans, "LARGEST_PIECE", 5_000)
+    endless = encode_question(asked(many, id="nowhere", whole=True))
+    listener = Listener(
+        "127.0.0.1", 0, {"POST /search": lambda _, body: Answered(lines=searches.search(decode_search(body)))}
+    )
     for _ in range(3):  # more than there are seats
-        lines = searches.search(asked(many, id="nowhere", whole=True))
-        assert next(lines)["progress"]["scanned"] == 0
-        next(lines)
-        lines.close()  # type: ignore[attr-defined]
+        connection = http.client.HTTPConnection("127.0.0.1", listener.port)
+        connection.request("POST", "/search", endless)
+        line = connection.getresponse().readline()
+        assert json.loads(line).keys() & {"progress", "waiting"}
+        connection.close()
+    monkeypatch.setattr(spans, "FIRST_PIECE", MANY)
     rows, done = found(searches, asked(many, id="e-5"))
     assert [row["id"] for row in rows] == ["e-5"], done
+    listener.stop()
 
 
 def test_verdicts_of_many_filters_at_once(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from penstock.cli import options
+from penstock.cli import complete, options
 from penstock.cli.output import Column, coloured, say, show, show_json, show_table
 
 PATIENCE_SECONDS = 1.0  # before a bar is shown
@@ -30,7 +30,13 @@ def explain(
     source: Annotated[str | None, typer.Option("--source", help="Its source.")] = None,
     subject: Annotated[str | None, typer.Option("--subject", help="Its subject.")] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Only brokers and channels there.", metavar="NAME")
+        str | None,
+        typer.Option(
+            *("--namespace", "-n"),
+            help="Only brokers and channels there.",
+            metavar="NAME",
+            autocompletion=complete.namespaces,
+        ),
     ] = None,
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -30,10 +31,11 @@ from penstock.control.world import World
 from penstock.errors import Rejected
 from penstock.event.json_form import encode_event
 from penstock.kafka.dead_letter_index import Indexed
-from penstock.kafka.delivery_log import Logged, Place, Tried, read_log
+from penstock.kafka.delivery_log import Logged, Patience, Place, Tried, read_log
 from penstock.kafka.ledger import FollowedLedger, LaneKey
 
 MOST = 20  # events in an answer
+UNWANTED_SECONDS = 1.0  # for the log of an event that no filter lets through
 GONE = "its subscriber answered 410 and gets nothing any more; `penstock resume` goes on"
 
 
@@ -70,14 +72,18 @@ class Explainer:
         found = []
         for row in rows[:MOST]:
             at = (row["place"], row["partition"], row["offset"])
-            found.append(await run_in_threadpool(self._explained, world, *at))
+            try:
+                found.append(await run_in_threadpool(self._explained, world, *at))
+            except Rejected as error:  # retention has taken it meanwhile, or it is not quite an event
+                found.append({**row, "subscriptions": [], "notes": [error.message]})
         yield {"found": found, "searched": done}
 
     def _explained(self, world: World, place: str, partition: int, offset: int) -> Line:
         event = stored(world, place, partition, offset)
         subscriptions = _subscriptions(world, place)
         verdicts = _verdicts(world, event, subscriptions)
-        positions = [self._position(world, each, event) for each in subscriptions]
+        ledger = self._read_ledger(world)
+        positions = [_position(world, ledger, each, event) for each in subscriptions]
         logged = _log(world, event, subscriptions, verdicts, positions)
         letters = _letters(world, event)
         rows = []
@@ -87,30 +93,6 @@ class Explainer:
         rows += _of_others({each.uid for each in subscriptions}, logged, letters)
         rows.sort(key=lambda each: (not each["matched"], each["key"]))
         return {**event.row(), "subscriptions": rows, "notes": _notes(logged)}
-
-    def _position(self, world: World, subscription: Subscription, event: Stored) -> Position:
-        """By the ledger, which knows more than the group: what was finished above the position."""
-        resource = world.store.get(subscription.kind, subscription.namespace, subscription.name)
-        start = starts.noted_starts(resource).get(subscription.topic) if resource else None
-        if start is None or not start.topic_id:
-            return Position()
-        partition, offset = event.found.partition, event.found.offset
-        begins_at = start.positions.get(partition, 0)
-        ledger = self._read_ledger(world)
-        entry = ledger.entry(LaneKey(subscription.uid, start.topic_id, partition))
-        if entry is None:
-            return Position(begins_at=begins_at if begins_at > offset else None)
-        record = entry.record
-        is_beyond = any(first <= offset <= last for first, last in record.beyond)
-        report = world.reports.query(subscription.place)
-        is_apart = record.is_parked or (report is not None and subscription.uid in report.apart)
-        own = max([record.position, *(last for _, last in record.beyond)])  # as far as its own query has come
-        return Position(
-            is_finished=offset < record.position or is_beyond,
-            is_reached=offset <= own if is_apart else offset < ledger.floor(start.topic_id, partition),
-            failures=dict(record.attempts).get(offset, 0),
-            begins_at=begins_at if begins_at > offset else None,
-        )
 
     def _read_ledger(self, world: World) -> FollowedLedger:
         with self._lock:
@@ -123,6 +105,30 @@ class Explainer:
 def _subscriptions(world: World, place: str) -> list[Subscription]:
     everybody = (each for key in world.contract.keys() for each in world.contract.subscriptions(key))  # noqa: SIM118
     return [each for each in everybody if each.place == place]
+
+
+def _position(world: World, ledger: FollowedLedger, subscription: Subscription, event: Stored) -> Position:
+    """By the ledger, which knows more than the group: what was finished above the position."""
+    resource = world.store.get(subscription.kind, subscription.namespace, subscription.name)
+    start = starts.noted_starts(resource).get(subscription.topic) if resource else None
+    if start is None or not start.topic_id:
+        return Position()
+    partition, offset = event.found.partition, event.found.offset
+    begins_at = start.positions.get(partition, 0)
+    entry = ledger.entry(LaneKey(subscription.uid, start.topic_id, partition))
+    if entry is None:
+        return Position(begins_at=begins_at if begins_at > offset else None)
+    record = entry.record
+    is_beyond = any(first <= offset <= last for first, last in record.beyond)
+    report = world.reports.query(subscription.place)
+    is_apart = record.is_parked or (report is not None and subscription.uid in report.apart)
+    own = max([record.position, *(last for _, last in record.beyond)])  # as far as its own query has come
+    return Position(
+        is_finished=offset < record.position or is_beyond,
+        is_reached=offset <= own if is_apart else offset < ledger.floor(start.topic_id, partition),
+        failures=dict(record.attempts).get(offset, 0),
+        begins_at=begins_at if begins_at > offset else None,
+    )
 
 
 Verdict = tuple[bool, str]  # whether it matches, and why or why not
@@ -161,13 +167,18 @@ def _log(
 
     place = Place(event.place.place, event.found.partition, event.found.offset)
     is_old = time.time() - event.found.time_ms / 1000 > 3600  # its log is not just being written
-    return read_log(
-        world.connection,
-        place,
-        event.found.time_ms / 1000,
-        lambda attempts: bool(wanted) and not without_end(wanted, attempts),
-        lambda attempts: not is_old and without_end(finished & wanted, attempts),
+    patience = Patience(
+        is_enough=lambda attempts: bool(wanted) and not without_end(wanted, attempts),
+        waits=lambda attempts: not is_old and without_end(finished & wanted, attempts),
     )
+    if wanted:
+        return read_log(world.connection, place, event.found.time_ms / 1000, patience)
+    # Nobody wants it now; who did when it came may have got it soon after.
+    logged = read_log(
+        world.connection, place, event.found.time_ms / 1000, replace(patience, seconds=UNWANTED_SECONDS)
+    )
+    logged.is_read = True
+    return logged
 
 
 def _letters(world: World, event: Stored) -> dict[str, Indexed]:

@@ -52,21 +52,30 @@ class Place(NamedTuple):
     offset: int
 
 
-Waits = Callable[[Sequence[Tried]], bool]
+Judge = Callable[[Sequence[Tried]], bool]
 
 
-def read_log(connection: KafkaConnection, place: Place, since: float, is_enough: Waits, waits: Waits) -> Logged:
-    """``is_enough``: nothing is left to be known. ``waits``: at the log's end, something may come in a moment."""
+@dataclass(frozen=True)
+class Patience:
+    """When to stop reading, by the attempts so far."""
+
+    is_enough: Judge  # nothing is left to be known
+    waits: Judge  # at the end of the log: something may come in a moment
+    seconds: float = READ_SECONDS
+
+
+def read_log(connection: KafkaConnection, place: Place, since: float, patience: Patience) -> Logged:
+    """Of an event that was received then."""
     consumer = connection.consumer(**{"fetch.wait.max.ms": 100})
     try:
-        return _read(consumer, place, since, is_enough, waits)
+        return _read(consumer, place, since, patience)
     except KafkaException as error:
         raise Unavailable(f"the log of deliveries cannot be read: {error.args[0].str()}") from error
     finally:
         close_aside(consumer)
 
 
-def _read(consumer: Consumer, place: Place, since: float, is_enough: Waits, waits: Waits) -> Logged:
+def _read(consumer: Consumer, place: Place, since: float, patience: Patience) -> Logged:
     logged = Logged()
     whole = TopicPartition(DELIVERIES_TOPIC, 0)
     first, end = consumer.get_watermark_offsets(whole, timeout=ASK_SECONDS)
@@ -74,12 +83,12 @@ def _read(consumer: Consumer, place: Place, since: float, is_enough: Waits, wait
     (found,) = consumer.offsets_for_times([TopicPartition(DELIVERIES_TOPIC, 0, at)], timeout=ASK_SECONDS)
     start = end if found.offset < 0 else found.offset
     consumer.assign([TopicPartition(DELIVERIES_TOPIC, 0, start)])
-    deadline, lingers_until = monotonic() + READ_SECONDS, 0.0
+    deadline, lingers_until = monotonic() + patience.seconds, 0.0
     reached = start
-    while not is_enough(logged.attempts):
+    while not patience.is_enough(logged.attempts):
         if reached >= end:
             lingers_until = lingers_until or monotonic() + LINGER_SECONDS
-            if not waits(logged.attempts) or monotonic() > lingers_until:
+            if not patience.waits(logged.attempts) or monotonic() > lingers_until:
                 break
         elif monotonic() > deadline:
             logged.is_read = False

@@ -22,9 +22,8 @@ def wanted_rows(records: DataFrame, asked: Search) -> DataFrame:
     """What is told of the events among them that are wanted; neither headers nor data, which may be large."""
     for step in HEADERS:  # only computed where somebody asks for them
         records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
-    for condition in _conditions(asked):
-        records = records.where(condition)
-    return records.selectExpr(
+    together = " AND ".join(f"({each})" for each in _conditions(asked))  # the first that does not hold ends it
+    return records.where(together).selectExpr(
         *("topic", "partition", "offset"),
         "unix_millis(timestamp) AS timestamp",
         *(f"{_text(name)} AS {name}" for name in SHOWN),

@@ -22,7 +22,7 @@ expect.set_options(timeout=PATIENCE_MS)
 PAGES = (
     "#/", "#/map", "#/map?view=table", "#/brokers", f"#/brokers/Broker/default/{BROKER}", "#/subscriptions",
     "#/subscriptions/Trigger/default/failing", "#/subscriptions?open=Trigger%2Fdefault%2Fall",
-    f"#/topics?open=knative-broker-default-{BROKER}", f"#/resources?open=Broker%2Fdefault%2F{BROKER}",
+    f"#/topics?open=knative-broker-default-{BROKER}", f"#/resources?open=Broker%2Fdefault%2F{BROKER}", "#/events",
     "#/deadletters", "#/jobs", "#/playground", "#/no/such/page",
 )  # fmt: skip
 

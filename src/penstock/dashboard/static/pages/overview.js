@@ -12,7 +12,7 @@ const FIRST = [
   ["Start something that listens", "python docs/listen.py 3000"],
   ["Send an event", "penstock send broker/shop --type order.created --source /checkout --data '{\"order\": 1}'"],
 ];
-const SHOWN = 8;
+const SHOWN = 8, WORST = 5;
 
 export default {
   title: "Overview",
@@ -72,10 +72,10 @@ function attention(state) {
   const rows = state.attention || [];
   if (!rows.length) return h("div", { class: "attention card calm-line" }, status("All well", { tone: "good" }), h("span", { class: "dim" }, "Nothing needs attention."));
   return h("section", { class: "attention card" }, h("h2", {}, "Needs attention"),
-    h("ul", {}, rows.slice(0, SHOWN).map((row) => h("li", { class: row.severity, key: row.key + row.what }, icon(row.severity === "bad" ? "bad" : "warn"),
+    h("ul", {}, rows.slice(0, WORST).map((row) => h("li", { class: row.severity, key: row.key + row.what }, icon(row.severity === "bad" ? "bad" : "warn"),
       h("span", { class: "who" }, row.key.split("/").slice(-1)[0], h("span", { class: "dim" }, " " + row.key.split("/")[0])), h("strong", {}, row.what), h("span", { class: "dim why", title: row.why }, row.why),
       h("a", { class: "button small", href: row.action.href, "aria-label": `${row.action.label} ${row.key}` }, row.action.label)))),
-    rows.length > SHOWN ? h("a", { href: "#/subscriptions" }, `and ${rows.length - SHOWN} more`) : null);
+    rows.length > WORST ? h("a", { href: "#/subscriptions" }, `and ${rows.length - WORST} more`) : null);
 }
 
 function charts(history) {

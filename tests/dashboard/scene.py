@@ -44,7 +44,7 @@ class Scene:
 
     def row(self, name: str) -> Row:
         rows: list[Row] = live(self.system)["subscriptions"]
-        return next(row for row in rows if row["name"] == name)
+        return next(row for row in rows if row["key"] == f"Trigger/default/{name}")
 
     def accepted(self) -> int:
         rows: list[Row] = live(self.system)["ingresses"]
@@ -83,20 +83,20 @@ def resources(sink: Sink) -> list[dict[str, Any]]:
 
 def set_up(system: System, sink: Sink) -> Scene:
     sink.answer("/failing", status=503, body=b"upstream is away")
-    wanted = resources(sink)
+    scene, wanted = Scene(system, sink), resources(sink)
     for each in wanted:
         call(system, "POST", f"/apis/eventing.knative.dev/v1/namespaces/default/{each['kind'].lower()}s", each)
 
     def all_ready() -> bool:
-        rows = live(system)["subscriptions"]
+        rows = [row for row in live(system)["subscriptions"] if row["from"] == scene.key]
         return len(rows) == len(wanted) - 1 and all(row["ready"] == "True" for row in rows)
 
     until(all_ready, "all triggers are ready", 90)
-    return Scene(system, sink)
+    return scene
 
 
 def take_down(scene: Scene) -> None:
     for each in reversed(resources(scene.sink)):
         kind, name = each["kind"].lower(), each["metadata"]["name"]
         call(scene.system, "DELETE", f"/apis/eventing.knative.dev/v1/namespaces/default/{kind}s/{name}")
-    until(lambda: not live(scene.system)["ingresses"], "the scene is gone", 60)
+    until(lambda: scene.key not in {row["key"] for row in live(scene.system)["ingresses"]}, "the scene is gone", 60)

@@ -27,6 +27,8 @@ export const pauseButton = (row, options = {}) => {
   return h("button", { type: "button", ...options, "aria-label": `${held ? "Resume" : "Pause"} ${row.name}` }, icon(held ? "run" : "pause"), held ? "Resume" : "Pause");
 };
 
+const soon = (at) => { const left = Math.ceil(at - Date.now() / 1000); return left > 0 ? "in " + seconds(left) : "now"; };
+
 /** The state, and for one that retries how often it has failed and when it tries again. */
 export function stateOf(row) {
   const left = row.next_try ? row.next_try - Date.now() / 1000 : 0;
@@ -96,7 +98,7 @@ export function makeSubscription(key, feed, redraw) {
     ["Failed attempts", rate(row.failed_per_second) + " /s", count(row.totals.failed_attempts) + " in all"],
     ["Oldest waiting", seconds(row.oldest_waiting_seconds), ""],
     ["Lag", lagOf(row), row.lag_seconds ? seconds(row.lag_seconds) + " behind" : ""],
-    ["p95 whole way", millis(row.p95_ms), `p50 ${millis(row.p50_ms)}, p99 ${millis(row.p99_ms)}`],
+    ["p95 whole way", millis(row.p95_ms), `${millis(row.p50_ms)} p50, ${millis(row.p99_ms)} p99`],
     ["In flight", count(row.in_flight), plural(row.unfinished, "event") + " open"],
     ["Dead letters", count(row.dead_letters), row.oldest_dead_letter_seconds ? "oldest " + seconds(row.oldest_dead_letter_seconds) : ""],
   ].map(([title, number, more]) => h("div", {}, h("span", { class: "dim" }, title), h("b", { class: "live-number" }, number), h("span", { class: "dim" }, more))));
@@ -119,7 +121,7 @@ export function makeSubscription(key, feed, redraw) {
   };
 
   const errors = (row) => card("Last errors",
-    row.last_error ? h("p", {}, status("failing", { tone: "bad" }), " ", row.last_error, row.next_try ? h("span", { class: "dim" }, ` · try ${row.failures + 1} of ${row.max_retries + 1} in ${seconds(Math.max(0, Math.ceil(row.next_try - Date.now() / 1000)))}`) : null) : null,
+    row.last_error ? h("p", {}, status("failing", { tone: "bad" }), " ", row.last_error, row.next_try ? h("span", { class: "dim" }, ` · try ${row.failures + 1} of ${row.max_retries + 1} ${soon(row.next_try)}`) : null) : null,
     letters.length ? h("ul", { class: "errors" }, letters.map((each) => h("li", { key: each.partition + "/" + each.offset }, h("code", {}, each.id), h("span", { title: each.reason }, each.reason), when(each.time)))) : null,
     !row.last_error && !letters.length ? h("p", { class: "dim" }, "None.") : null);
 

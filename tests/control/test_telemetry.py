@@ -95,10 +95,13 @@ def test_what_is_no_more_is_forgotten_after_a_while(monkeypatch: pytest.MonkeyPa
     )
     counts.forget_unless({"new"})
     assert counts.sums().subscriptions.keys() == {"old", "new"}
+    counts.take(Telemetry(part="receiver", source="r", time=NOW, rejected={"": {"unknown address": 1}}), NOW)
     clock[0] += 3600
     counts.forget_unless({"new"})
     assert counts.sums().subscriptions.keys() == {"new"}
     assert not counts.sums().consumed
+    counts.take(Telemetry(source="w", time=NOW, served={"new": served()}), NOW)
+    assert counts.sums().addresses[""].rejected == {"unknown address": 1}
 
 
 def test_who_came_later_has_not_consumed_what_was_before() -> None:
@@ -180,6 +183,9 @@ def test_there_are_at_most_so_many_histories() -> None:
     series.close({ALL: track, "a": track, "b": track, "c": track}, second)
     assert any(each for each in series.read("a", NOW, 1)["series"]["in"])
     assert all(each is None for each in series.read("c", NOW, 1)["series"]["in"])
+    none = Series(most=0)
+    none.close({ALL: track, "a": track}, second)
+    assert all(each is None for each in none.read("a", NOW, 1)["series"]["in"])
 
 
 def test_many_may_ask_while_others_tell() -> None:

@@ -20,6 +20,7 @@ Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handl
 ``lag``; what blocks runs in a thread.
 """
 
+import gzip
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -255,12 +256,16 @@ def _reset(controller: Controller) -> Handler:
 
 
 def _metrics(controller: Controller) -> Handler:
-    async def show(_request: Request) -> Response:
+    async def show(request: Request) -> Response:
         sight = await run_in_threadpool(controller.observer.fresh)
         if controller.is_ready:
             text = await run_in_threadpool(metrics.text, controller.world, sight, time.time())
         else:
             text = metrics.text_of_parts(sight)
-        return Response(text, media_type=metrics.CONTENT_TYPE)
+        headers = {"Vary": "Accept-Encoding"}
+        if "gzip" in request.headers.get("accept-encoding", ""):  # Prometheus asks for it; most of it is names
+            text = await run_in_threadpool(gzip.compress, text, 1)
+            headers["Content-Encoding"] = "gzip"
+        return Response(text, media_type=metrics.CONTENT_TYPE, headers=headers)
 
     return show

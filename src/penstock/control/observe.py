@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.contract.model import Cluster, place_of
 from penstock.control.ages import Age, Ages
@@ -33,6 +33,7 @@ logger = logging.getLogger("penstock.control")
 
 LOOK_SECONDS = 1.0
 KAFKA_SECONDS = 2.0  # for an answer
+OLD_SECONDS = 15.0
 TREND_SECONDS = 10.0
 READING = "reading what is stored"  # what the controller waits for once Kafka has answered
 FORGET_SECONDS = 60.0  # between two looks for what is no more
@@ -89,7 +90,15 @@ class Observer:
 
     @property
     def sight(self) -> Sight:
-        return self._sight
+        """Of the last look. One that takes too long waits for Kafka, whatever it was told before."""
+        sight, silent = self._sight, time.time() - self._sight.at
+        if silent < OLD_SECONDS:
+            return sight
+        why = f"it has not answered for {silent:.0f} s"
+        parts = (
+            replace(part, state="not answering", reason=why) if part.name == "kafka" else part for part in sight.parts
+        )
+        return replace(sight, parts=tuple(parts), lags={}, ages={})
 
     def fresh(self, timeout_seconds: float = 1.5) -> Sight:
         """Of a look that begins from now on, if that ends in time; else the last one."""
@@ -97,7 +106,7 @@ class Observer:
             wanted = self._begun + 1
             self._wanted.set()
             self._round.wait_for(lambda: self._ended >= wanted, timeout_seconds)
-        return self._sight
+        return self.sight
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -21,6 +21,7 @@ FIELDS = (
 WHERE = {field: number for number, field in enumerate(FIELDS)}
 COUNTED = ("in", "delivered", "failed", "lag", "oldest_waiting_seconds")  # nothing told means 0, not unknown
 ALL = ""
+MOST_REFUSED = 10_000  # whoever has no history and is not known to have none would seem idle
 
 
 class Ring:
@@ -125,7 +126,7 @@ class Series:
         ring = self._rings.get(name)
         if ring is None:
             if len(self._rings) > self._most and not self._make_room(step):
-                if len(self._refused) < self._most:
+                if len(self._refused) < MOST_REFUSED:
                     self._refused.add(name)
                 return None
             ring = self._rings[name] = Ring()
@@ -133,8 +134,9 @@ class Series:
         return ring
 
     def _make_room(self, step: int) -> bool:
-        name, ring = min(((n, r) for n, r in self._rings.items() if n != ALL), key=lambda each: each[1].newest)
-        if ring.newest > step - KEPT_STEPS:
+        others = [(ring.newest, name) for name, ring in self._rings.items() if name != ALL]
+        newest, name = min(others, default=(step, ""))
+        if newest > step - KEPT_STEPS:
             return False
         del self._rings[name]
         return True

@@ -254,7 +254,7 @@ class Counts:
             monotonic = time.monotonic()
             for names in (told.served, told.filter_errors, told.accepted, told.rejected, told.produced,
                           told.bad_records, told.query_starts, told.batch_gaps, (told.topic,)):  # fmt: skip
-                self._touched.update(dict.fromkeys(names, monotonic))
+                self._touched.update((name, monotonic) for name in names if name)
             if is_new and told.source:
                 self._states[told.source] = State(monotonic, told.part, told.holds, told.gauges)
                 self._drop_silent()

@@ -20,6 +20,7 @@ from penstock.control.redrive import Redriver, plan
 from penstock.control.world import World
 from penstock.errors import PenstockError, Rejected
 from penstock.kafka.dead_letter_index import Indexed
+from penstock.kafka.dead_letters import DeadLetters
 
 logger = logging.getLogger("penstock.control")
 
@@ -142,11 +143,12 @@ class Jobs:
 
     def _send(self, job: Job) -> None:
         rate, begun, handled = job.rate, time.monotonic(), 0
+        letters = DeadLetters(self._world.connection)
         size = max(1, min(LARGEST_BATCH, round(rate / BATCHES_PER_SECOND))) if rate else LARGEST_BATCH
         for batch in self.redriver.batches(job.letters, size):
             if job.cancelled.is_set():
                 return
-            sent = self.redriver.send(batch)
+            sent = self.redriver.send(batch, letters)
             handled += len(batch)
             job.sent += sent
             job.passed_by += len(batch) - sent

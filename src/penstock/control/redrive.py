@@ -120,8 +120,8 @@ class Redriver:
         if batch:
             yield batch
 
-    def send(self, batch: Sequence[DeadLetter]) -> int:
-        """How many of them; the others were sent by somebody else. Raises Unavailable."""
+    def send(self, batch: Sequence[DeadLetter], letters: DeadLetters) -> int:
+        """How many of them; the others were sent by somebody else. Raises Unavailable. ``letters``: of this job."""
         mine = self._take(batch)
         by_cluster: dict[Cluster, list[DeadLetter]] = {}
         for each in mine:
@@ -149,7 +149,8 @@ class Redriver:
 def redrive_now(world: World, redriver: Redriver, wanted: Wanted) -> dict[str, Any]:
     """Sends the oldest of them at once; ``more``: there are others. Raises Rejected when there are none."""
     chosen = plan(world, wanted, 0, MOST)
-    sent = sum(redriver.send(batch) for batch in redriver.batches(chosen.letters, MOST))
+    letters = DeadLetters(world.connection)
+    sent = sum(redriver.send(batch, letters) for batch in redriver.batches(chosen.letters, MOST))
     return {"redriven": sent, "problems": chosen.problems, "more": chosen.is_more and bool(sent)}
 
 

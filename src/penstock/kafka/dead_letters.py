@@ -24,8 +24,11 @@ NOTHING = msgspec.Raw(b"null")
 
 
 class DeadLetters:
+    """Its producers last as long as it does: a batch would wait half a second for a new one."""
+
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
+        self._producers: dict[int, tuple[KafkaConnection, Producer]] = {}
 
     def read(
         self, wanted: Callable[[DeadLetter], bool], most: int, *, newest: bool = True, with_events: bool = False
@@ -74,13 +77,12 @@ class DeadLetters:
 
         ``topic_at``: where their topics are, if not where the dead letters are.
         """
-        limits = {"message.max.bytes": LARGEST_BYTES}
-        batch = _Batch((topic_at or self._connection).producer(**limits))
+        batch = _Batch(self._producer(topic_at or self._connection))
         for letter in letters:
             key, value, headers = encode_record(decode_event(bytes(letter.event)))
             batch.send(letter.topic, key, value, [*headers, (ADDRESSEE, letter.uid.encode())], letter)
         batch.finish()
-        marks = _Batch(self._connection.producer(**limits))
+        marks = _Batch(self._producer(self._connection))
         for letter in batch.taken:
             marked = msgspec.structs.replace(letter, redriven=time())
             marks.send(DEAD_LETTERS_TOPIC, letter.key.encode(), encode(marked), [], letter)
@@ -90,6 +92,11 @@ class DeadLetters:
         if marks.failure:
             raise Unavailable(f"{len(batch.taken)} were sent again, but not all are marked so: {marks.failure}")
         return len(batch.taken)
+
+    def _producer(self, connection: KafkaConnection) -> Producer:
+        if id(connection) not in self._producers:
+            self._producers[id(connection)] = connection, connection.producer(**{"message.max.bytes": LARGEST_BYTES})
+        return self._producers[id(connection)][1]
 
     def _records(self) -> Iterable[tuple[str, DeadLetter | None]]:
         ends = Ends(self._connection)

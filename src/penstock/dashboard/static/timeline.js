@@ -34,6 +34,7 @@ export function pieces(attempts, nextTry) {
   return found;
 }
 
+const took = (attempt) => (attempt.took_ms < 1 ? "< 1 ms" : millis(attempt.took_ms));
 const isGood = (attempt) => attempt.ended === "delivered";
 export const said = (attempt) => (attempt.status ? String(attempt.status) : "no answer");
 
@@ -48,8 +49,8 @@ export function timeline(attempts, nextTry, maxAttempts) {
     if (piece.kind === "ghost") return h("li", { class: "ghost", style, title: clock(piece.at) }, h("i", {}), h("span", {}, `next at ${clock(piece.at).slice(0, 8)}`));
     const { attempt } = piece;
     n += 1;
-    const title = `attempt ${n}${maxAttempts ? " of " + maxAttempts : ""} at ${clock(attempt.time)}: ${said(attempt)}, took ${millis(attempt.took_ms)}${attempt.error ? ", " + attempt.error : ""}`;
+    const title = `attempt ${n}${maxAttempts ? " of " + maxAttempts : ""} at ${clock(attempt.time)}: ${said(attempt)}, took ${took(attempt)}${attempt.error ? ", " + attempt.error : ""}`;
     return h("li", { class: "bar " + (isGood(attempt) ? "good" : "bad"), style, title, "aria-label": title, "data-status": String(attempt.status), "data-ms": String(attempt.took_ms) },
-      h("i", {}), h("span", {}, h("b", {}, said(attempt)), " " + millis(attempt.took_ms)));
+      h("i", {}), h("span", {}, h("b", {}, said(attempt)), " " + took(attempt)));
   }));
 }

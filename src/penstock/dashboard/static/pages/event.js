@@ -94,6 +94,7 @@ export function makeEvent({ place, partition, offset }, feed, changed) {
       s.matched ? timeline(s.attempts, s.next_try, s.max_attempts) : null,
       s.attempts.length ? h("p", { class: "dim" }, `${s.attempts.length}${s.max_attempts ? " of at most " + s.max_attempts : ""} attempt${s.attempts.length === 1 ? "" : "s"}, the first at ${clock(s.attempts[0].time)}`,
         last ? `; the last failure: ${last.error || said(last)}` : "", s.next_try ? `; next at ${clock(s.next_try)}` : "") : null,
+      (s.notes || []).map((note) => h("p", { class: "dim" }, note)),
       s.dead_letter ? h("p", {}, h("a", { href: "#/deadletters?open=" + encodeURIComponent(`${s.uid}/${event.partition}/${event.offset}`) }, "Its dead letter")) : null);
   }
 

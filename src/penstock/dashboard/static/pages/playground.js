@@ -37,7 +37,7 @@ export default {
       columns: [
         { title: "Event", cell: (v) => v.id, class: "name" },
         { title: "Verdict", cell: (v) => status(v.matched ? "matches" : "does not", { tone: v.matched ? "good" : "calm" }) },
-        { title: "Because", cell: (v) => v.because || "", class: "wide" },
+        { title: "Because", cell: (v) => (v.matched ? h("span", { class: "dim" }, v.because) : v.because || ""), class: "wide" },
         { title: "Type", cell: (v) => v.event.type },
         { title: "Source", cell: (v) => v.event.source, minor: true },
         { title: "Subject", cell: (v) => v.event.subject || "–", minor: true },

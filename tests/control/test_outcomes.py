@@ -55,6 +55,12 @@ def test_what_is_not_known_is_said() -> None:
     assert (said["outcome"], said["attempts"], said["notes"]) == ("DELIVERED", [], [UNKNOWN_ATTEMPTS])
 
 
+def test_requests_to_the_sink_are_told_apart() -> None:
+    """Kept promise: what was sent to the dead letter sink is no attempt at the subscriber."""
+    said = shown(SUBSCRIPTION, Facts(True, "yes", tried(RETRIED, TO_SINK_RETRIED, DEAD_LETTERED)))
+    assert [each["to_sink"] for each in said["attempts"]] == [False, True, True]
+
+
 def test_the_next_try() -> None:
     """Kept promise: it comes after the delay of the policy, from the end of the last attempt on."""
     said = shown(SUBSCRIPTION, Facts(True, "yes", tried(RETRIED), is_finished=False))

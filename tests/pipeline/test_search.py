@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.contract.model import Cluster
 from penstock.contract.questions import Search, Searched, decode_search, encode_question
+from penstock.contract.telemetry import RECEIVED
 from penstock.event.kafka import Record, encode_record
 from penstock.event.model import Event
 from penstock.kafka.clusters import Clusters
@@ -49,6 +50,11 @@ def searches(
     clusters.close()
 
 
+def _received(record: Record, milliseconds: int) -> Record:
+    """With the time at which a receiver had it."""
+    return record._replace(headers=[*record.headers, (RECEIVED, b"%d123" % milliseconds)])
+
+
 @pytest.fixture(scope="module")
 def few(kafka: KafkaConnection) -> str:
     """Eight events in binary and structured mode, and what is none."""
@@ -61,7 +67,7 @@ def few(kafka: KafkaConnection) -> str:
         (encode_record(event("5", "bill.sent"), "structured"), BASE_MS + 4000),
         (Record(None, b"no event", []), BASE_MS + 5000),
         (encode_record(event("1", source="/other")), BASE_MS + 6000),
-        (encode_record(event("100%")), BASE_MS + 7000),
+        (_received(encode_record(event("100%")), BASE_MS + 6900), BASE_MS + 7000),
     ]
     produce(kafka, "few", sent)
     return "few"
@@ -111,6 +117,8 @@ def test_a_row_says_where_the_event_is(searches: Searches, few: str, kafka: Kafk
         "topic": "few", "place": "few", "source": "/shop", "type": "bill.sent", "subject": None
     }  # fmt: skip
     assert row["received"] == "2025-11-16T13:33:24.000Z"
+    ((from_receiver,), _) = found(searches, asked(few, id="100%"))
+    assert from_receiver["received"] == "2025-11-16T13:33:26.900Z"
     assert (done["scanned"], done["matched"], done["more"]) == (8, 1, False)
 
 

@@ -144,7 +144,9 @@ def _show(event: dict[str, Any]) -> None:
         "subject": event["subject"],
         "time": event["time"],
         "received": event["received"],
-        "at": f"{event['of']}, topic {event['topic']}, partition {event['partition']}, offset {event['offset']}",
+        "at": event["of"],
+        "topic": event["topic"],
+        "record": f"partition {event['partition']}, offset {event['offset']}",
     }
     for name, value in facts.items():
         if value:
@@ -157,7 +159,8 @@ def _show(event: dict[str, Any]) -> None:
     show(f"  wanted by {wanted} of {len(subscriptions)}\n")
     rows = []
     for each in subscriptions:
-        count = f"{len(each['attempts'])} of {each['max_attempts']}" if each["matched"] else ""
+        own = [attempt for attempt in each["attempts"] if not attempt["to_sink"]]
+        count = f"{len(own)} of {each['max_attempts']}" if each["matched"] else ""
         rows.append([f"{each['kind'].lower()}/{each['name']}", each["outcome"], count, each["because"]])
     show_table(COLUMNS, rows)
     for each in subscriptions:
@@ -175,7 +178,10 @@ def _show_attempts(subscription: dict[str, Any]) -> None:
             lines.append(f"  │ {(began - before).total_seconds():.3g} s later")
         answer = attempt["status"] or "no answer"
         error = f"  {attempt['error']}" if attempt["error"] else ""
-        lines.append(f"  {number} {attempt['time']}  {answer}  {attempt['took_ms']} ms  {attempt['ended']}{error}")
+        to = "  to the dead letter sink" if attempt["to_sink"] else ""
+        lines.append(
+            f"  {number} {attempt['time']}{to}  {answer}  {attempt['took_ms']} ms  {attempt['ended']}{error}"
+        )
         before = began
     if subscription["next_try"]:
         lines.append(f"  ┆ the next at about {subscription['next_try']}")

@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from penstock.contract.model import ADDRESSEE, Cluster, place_of
 from penstock.contract.questions import MOST_ROWS, Search, Searched
+from penstock.contract.telemetry import RECEIVED
 from penstock.control import dispatcher, times
 from penstock.control.answers import json_object
 from penstock.control.controller import Controller
@@ -172,6 +173,12 @@ class Stored:
         """The uid of the only subscription that shall have it; empty: all of them."""
         return (dict(self.found.headers).get(ADDRESSEE) or b"").decode()
 
+    @property
+    def received(self) -> float:
+        """When the receiver had it (seconds since the epoch); else when Kafka had it."""
+        stamp = dict(self.found.headers).get(RECEIVED) or b""
+        return int(stamp) / 1e6 if stamp.isdigit() else self.found.time_ms / 1e3
+
     def row(self) -> Line:
         known = {name: self.event.attributes.get(name) for name in ("id", "source", "type", "subject", "time")}
         return {
@@ -180,7 +187,7 @@ class Stored:
             "place": self.place.place,
             "partition": self.found.partition,
             "offset": self.found.offset,
-            "received": iso(self.found.time_ms / 1000),
+            "received": iso(self.received),
             "addressee": self.addressee or None,
             **known,
             "datacontenttype": self.event.content_type,

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.contract.model import Delivery, Subscription
 from penstock.contract.telemetry import DEAD_LETTERED, DELIVERED, GIVEN_UP, RETRIED, SINK_GIVEN_UP, TO_SINK_RETRIED
 from penstock.delivery.retry import wait_seconds
+from penstock.delivery.tally import OF_SINK
 from penstock.kafka.dead_letter_index import Indexed
 from penstock.kafka.delivery_log import Tried
 
@@ -104,6 +105,7 @@ def _attempt(tried: Tried) -> dict[str, Any]:
         "took_ms": tried.took_ms,
         "ended": ENDED.get(tried.ended, str(tried.ended)),
         "error": tried.why or None,
+        "to_sink": tried.ended in OF_SINK,
     }
 
 

@@ -258,7 +258,7 @@ def _result(job: "Future[Piece]") -> Piece:
 
 def _shown(row: Line, cluster: Cluster) -> Line:
     place = row["topic"] if cluster.is_home else f"{row['topic']}@{cluster.bootstrap_servers}"
-    return {**row, "place": place, "received": _iso(row["timestamp"] / 1000)}
+    return {**row, "place": place, "received": _iso(row["received_ms"] / 1000)}
 
 
 def _newest_first(row: Line) -> tuple[int, str, int, int]:

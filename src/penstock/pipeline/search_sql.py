@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from penstock.contract.model import ADDRESSEE
 from penstock.contract.questions import Search
+from penstock.contract.telemetry import RECEIVED
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_values import literal
 from penstock.pipeline.decode import HEADERS, attribute_text
@@ -26,6 +27,7 @@ def wanted_rows(records: DataFrame, asked: Search) -> DataFrame:
     return records.where(together).selectExpr(
         *("topic", "partition", "offset"),
         "unix_millis(timestamp) AS timestamp",
+        f"coalesce(try_cast({_header(RECEIVED)} AS bigint) div 1000, unix_millis(timestamp)) AS received_ms",
         *(f"{_text(name)} AS {name}" for name in SHOWN),
         "coalesce(octet_length(value), 0) AS size",
         f"{_header(ADDRESSEE)} AS addressee",

@@ -43,10 +43,6 @@ def processes(directory: RunDirectory) -> list[Process]:
     return found
 
 
-def of_part(directory: RunDirectory, part: str, *, is_java: bool = False) -> list[Process]:
-    return [each for each in processes(directory) if each.part == part and each.is_java == is_java]
-
-
 def busiest(among: list[Process], seconds: float = 0.5) -> Process:
     """The one that takes most of the processor meanwhile; of several that rest, the one that has taken most ever."""
     before = {each.pid: cpu_seconds(each.pid) for each in among}

@@ -27,6 +27,7 @@ from penstock.telemetry.metrics import (
 )
 
 UNKNOWN = ""  # the address of what is sent nowhere
+IDLE_SECONDS = 3.0  # a sign of life when nothing comes; who is silent for 5 s is forgotten
 MOST_WAITS = 5_000  # durations of an address that are kept apart before they are counted
 STALE_SECONDS = 10.0  # a neighbour's file that is older is one of a process that ended
 
@@ -40,6 +41,7 @@ class Tally:
         self._folder = folder  # of all processes on this port; None: there is only this one
         self._source = f"{socket.gethostname()}:{os.getpid()}"
         self._total = Telemetry(part="receiver", source=self._source)
+        self._told = 0.0
         self._accepted: Counter[str] = Counter()
         self._produced: Counter[str] = Counter()
         self._rejected: dict[str, Counter[str]] = {}
@@ -60,11 +62,11 @@ class Tally:
         self._rejected.setdefault(address, Counter())[reason] += 1
 
     def grown(self, gauges: dict[str, float]) -> Telemetry | None:
-        """The growth since the last time, and the state of this process; None when nothing happened."""
+        """The growth since the last time, and the state of this process; None when nothing happened just now."""
         self._count_waits()
-        before = self._total.gauges
-        if not (self._accepted or self._rejected) and gauges == before and not any(gauges.values()):
+        if not (self._accepted or self._rejected or any(gauges.values()) or time() > self._told + IDLE_SECONDS):
             return None
+        self._told = time()
         growth = Telemetry(
             part="receiver",
             source=self._source,

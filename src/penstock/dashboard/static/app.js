@@ -112,8 +112,13 @@ const REMEDIES = {
 
 function drawBanner() {
   const away = feed.isLost ? [] : (feed.state?.parts || []).filter((each) => each.state !== "running");
-  const said = feed.isLost && feed.problem ? [{ ...feed.problem, lead: feed.state ? "The numbers stand still. " : "" }]
-    : away.map((each) => ({ cause: `The ${each.name} is ${each.state}${each.reason ? ": " + each.reason : ""}`, address: each.address, remedy: REMEDIES[each.name] || "`penstock status` tells more." }));
+  const kafka = away.find((each) => each.name === "kafka"); // the cause of what else is away
+  const shown = kafka ? [kafka] : away, others = away.filter((each) => !shown.includes(each));
+  const said = feed.isLost && feed.problem ? [{ ...feed.problem, lead: feed.state ? "The numbers stand still. " : "" }] : shown.map((each) => ({
+    cause: `${each.name === "kafka" ? "Kafka" : "The " + each.name} is ${each.state}${each.reason ? ": " + each.reason : ""}`,
+    address: each.reason.includes(each.address) ? "" : each.address,
+    remedy: (REMEDIES[each.name] || "`penstock status` tells more.") + (others.length ? ` Besides: ${others.map((part) => `${part.name} ${part.state}`).join(", ")}.` : ""),
+  }));
   render(banner, said.map((each) => h("p", {}, icon("warn"), h("span", {}, each.lead || "", h("strong", {}, each.cause), each.address ? [" at ", h("code", {}, each.address)] : "", ". ", withCode(each.remedy)))));
 }
 

@@ -185,3 +185,12 @@ def test_the_index_keeps_the_newest_and_reads_again_for_the_rest(kafka: KafkaCon
         until(lambda: {each.key for each in index.find()} >= {each.key for each in letters[:10]}, "the older ones")
     finally:
         index.stop()
+
+
+def test_a_group_says_that_its_subscription_is_no_more(running: Running, kafka: KafkaConnection, uid: str) -> None:
+    world = running.controller.world
+    orphan = str(uuid4())
+    write(kafka, letter(uid, 1, 503, "status 503"), letter(orphan, 2, 503, "status 503", name="gone"))
+    until(lambda: len(world.dead_letters.find(lambda each: each.uid in (uid, orphan))) == 2, "both are known")
+    found = {each["uid"]: each["subscribed"] for each in dead_letters.groups(world, Wanted())}
+    assert (found[uid], found[orphan]) == (True, False)

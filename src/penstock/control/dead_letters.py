@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from penstock.contract.model import DeadLetter
-from penstock.control.kinds import kind_of_word
+from penstock.control.kinds import EGRESS, kind_of_word, uid_of
 from penstock.control.world import World
 from penstock.errors import Rejected
 from penstock.kafka.dead_letter_index import LONGEST_ID, LONGEST_TEXT, Indexed
@@ -172,8 +172,14 @@ def groups(world: World, wanted: Wanted) -> list[dict[str, Any]]:
     for letter in index.find(wanted):
         found.setdefault(group_of(letter), []).append(letter)
     largest = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))[:MOST_GROUPS]
-    failing = failing_now(world)
-    return [_group(name, letters, failing) for name, letters in largest]
+    failing, there = failing_now(world), subscribed(world)
+    return [{**_group(name, letters, failing), "subscribed": letters[0].uid in there} for name, letters in largest]
+
+
+def subscribed(world: World) -> set[str]:
+    """The uids of those that are there: to others nothing can be sent."""
+    kinds = {each.name for each in EGRESS}
+    return {uid_of(each) for each in world.store.list() if each["kind"] in kinds}
 
 
 def _group(name: str, letters: list[Indexed], failing: Mapping[str, str]) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.contract.model import HOME, Cluster, DeadLetter, Subscription
-from penstock.control.dead_letters import MOST, Wanted, shown_time, still_failing
-from penstock.control.kinds import EGRESS, uid_of
+from penstock.control.dead_letters import MOST, Wanted, shown_time, still_failing, subscribed
 from penstock.control.world import World
 from penstock.delivery.dead_letter import without_password
 from penstock.errors import Rejected
@@ -75,8 +74,7 @@ def plan(world: World, wanted: Wanted, rate: float, most: int | None = None) -> 
     found = index.find(wanted)
     if not found:
         raise Rejected("no dead letter is like that", hint="`penstock deadletters list` shows them")
-    kinds = {each.name for each in EGRESS}
-    there = {uid_of(each) for each in world.store.list() if each["kind"] in kinds}
+    there = subscribed(world)
     letters = [each for each in found if each.uid in there]
     orphans = tuple(each for each in found if each.uid not in there)
     chosen = tuple(letters[:most])

@@ -31,9 +31,9 @@ export default {
         { title: "Count", cell: (g) => count(g.count), sort: (g) => g.count, number: true },
         { title: "First", cell: (g) => when(g.first), sort: (g) => g.first, minor: true },
         { title: "Last", cell: (g) => when(g.last), sort: (g) => g.last, minor: true },
-        { title: "Now", minor: true, cell: (g) => (g.still_failing ? status("still failing", { tone: "warn", title: "its subscriber failed a moment ago" }) : h("span", { class: "dim" }, "–")) },
+        { title: "Now", minor: true, cell: (g) => (!g.subscribed ? status("gone", { title: "its subscription is no more: they cannot be sent" }) : g.still_failing ? status("still failing", { tone: "warn", title: "its subscriber failed a moment ago" }) : h("span", { class: "dim" }, "–")) },
         { title: "Sample", cell: (g) => [g.sample.reason, g.sample.body].filter(Boolean).join(" · "), class: "wide dim", minor: true },
-        { title: "", cell: (g) => h("button", { type: "button", "data-act": "redrive", "aria-label": `Redrive ${plural(g.count, "letter")} of ${g.key}, ${g.reason_kind}` }, icon("retry"), `Redrive ${count(g.count)}`), class: "act" },
+        { title: "", cell: (g) => h("button", { type: "button", "data-act": "redrive", disabled: !g.subscribed, "aria-label": `Redrive ${plural(g.count, "letter")} of ${g.key}, ${g.reason_kind}` }, icon("retry"), `Redrive ${count(g.count)}`), class: "act" },
       ],
       empty: () => groups === null ? empty("Loading …") : query().q || query().of
         ? empty("No group fits the filter.", h("button", { type: "button", onclick: clear }, "Show all"))
@@ -52,12 +52,13 @@ export default {
         { title: "Attempts", cell: (r) => r.attempts, number: true, minor: true },
         { title: "Outcome", cell: (r) => r.outcome, minor: true },
         { title: "Failed", cell: (r) => when(r.time), sort: (r) => r.time },
-        { title: "", class: "act", cell: (r) => leaving.has(r.key) ? h("button", { type: "button", "data-act": "undo" }, "Undo")
+        { title: "", class: "act", cell: (r) => isLost(r) ? "" : leaving.has(r.key) ? h("button", { type: "button", "data-act": "undo" }, "Undo")
           : h("button", { type: "button", "data-act": "redrive", "aria-label": `Redrive ${r.id}` }, "Redrive") },
       ],
       empty: () => rows === null ? empty("Loading …") : empty("No dead letter fits.", query().group ? h("button", { type: "button", onclick: clear }, "Show those of all groups") : null),
     });
 
+    const isLost = (row) => (groups || []).some((g) => g.group === row.group && !g.subscribed);
     function clear() { location.hash = href("/deadletters"); }
 
     function fitsText(...words) {
@@ -99,6 +100,7 @@ export default {
 
     async function redriveOne(row) {
       if (leaving.has(row.key)) return;
+      if (isLost(row)) return void toast("Its subscription is no more: it cannot be sent", { tone: "bad" });
       try {
         const job = await post("api/penstock/jobs", { kind: "redrive", keys: [row.key], delaySeconds: UNDO_SECONDS });
         const close = toast(`${row.id} is sent again in ${UNDO_SECONDS} s`, { undo: () => undo(row.key), seconds: UNDO_SECONDS });
@@ -126,6 +128,7 @@ export default {
     async function redriveMany(chosen, title) {
       try {
         const { plan } = await post("api/penstock/jobs", { kind: "redrive", ...chosen, dryRun: true });
+        if (!plan.count) return void toast(plan.warning, { tone: "bad", seconds: 6 });
         const pace = h("input", { type: "number", min: "0", step: "1", value: String(plan.rate ?? 0), "aria-label": "Events per second" });
         const body = [
           plan.warning ? h("p", { class: "warning" }, icon("warn"), h("span", {}, plan.warning)) : null,

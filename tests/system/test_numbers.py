@@ -80,8 +80,8 @@ def test_all_numbers_are_true(penstock_up: System, sink: Callable[[], Sink]) -> 
     for number in range(EVENTS):
         send(penstock_up, number, "broken" if number < BROKEN else "fine")
     refuse(penstock_up)
-    subscriber.wait_for(EVENTS, "/all")
-    subscriber.wait_for(EVENTS + 3, "/retried")
+    subscriber.wait_for(EVENTS, "/all", timeout_seconds=60)
+    subscriber.wait_for(EVENTS + 3, "/retried", timeout_seconds=60)
     subscriber.wait_for(BROKEN, "/dead")
     found = _told(penstock_up)
     assert found["penstock_events_accepted_total", *BROKER] == EVENTS

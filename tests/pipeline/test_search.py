@@ -149,14 +149,11 @@ def test_one_among_a_hundred_thousand(searches: Searches, many: str) -> None:
     assert time.monotonic() - began < 15.0  # a second on a machine that has nothing else to do: see the benchmark
 
 
-def test_the_newest_are_found_without_reading_all(
-    searches: Searches, many: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_are_found_without_reading_all(searches: Searches, many: str) -> None:
     """Kept promise: the newest of all partitions come first, though partitions are searched from their ends."""
-    monkeypatch.setattr(spans, "FIRST_PIECE", 1000)
     rows, done = found(searches, asked(many, latest=30))
     assert [row["id"] for row in rows] == [f"e-{n}" for n in range(MANY - 1, MANY - 31, -1)]
-    assert done["scanned"] < 5000
+    assert done["scanned"] < MANY / 4
     assert done["more"]
 
 
@@ -175,7 +172,7 @@ def test_whoever_goes_away_ends_the_search(searches: Searches, many: str, monkey
         assert json.loads(line).keys() & {"progress", "waiting"}
         connection.close()
     monkeypatch.setattr(spans, "FIRST_PIECE", MANY)
-    rows, done = found(searches, asked(many, id="e-5"))
+    rows, done = found(searches, asked(many, id="e-5", whole=True))
     assert [row["id"] for row in rows] == ["e-5"], done
     listener.stop()
 

@@ -6,7 +6,8 @@ A span is what is left of a partition, from its first offset up to (not includin
 from collections.abc import Mapping
 from typing import NamedTuple
 
-FIRST_PIECE = 100_000  # records: found in less than a second
+FIRST_PIECE = 100_000  # records, where all have to be searched: less than a second
+FIRST_LATEST_PIECE = 5_000  # where the newest may be enough
 LARGEST_PIECE = 400_000  # so that a search tells often enough how far it is
 
 
@@ -57,5 +58,8 @@ def without(spans: Spans, searched: Spans) -> Spans:
     return {where: span for where, span in left.items() if span.size}
 
 
-def next_size(before: int) -> int:
-    return min(LARGEST_PIECE, before * 2) if before else FIRST_PIECE
+def next_size(before: int, *, whole: bool) -> int:
+    """After a piece of that size; 0: the first."""
+    if not before:
+        return FIRST_PIECE if whole else FIRST_LATEST_PIECE
+    return min(LARGEST_PIECE, before * (2 if whole else 4))

@@ -34,6 +34,7 @@ from penstock.kafka.latest import Found, latest
 
 MOST = 20
 MOST_GIVEN = 100
+LARGEST_BYTES = 5 * 1024 * 1024  # of events in a question to the dispatcher, before they become JSON
 FRESH_SECONDS = 2.0  # somebody who types asks often; the events are read anew no more often than this
 
 
@@ -105,8 +106,11 @@ def newest_of(world: World, of: str, most: int) -> list[Tried]:
         raise Rejected(f"of is {of!r}, which has no events", hint=hint)
     world.clusters.require(topic.cluster)
     found = latest(world.clusters.connection(topic.cluster), topic.name, topic.partitions, most)
-    tried = []
+    tried, room = [], LARGEST_BYTES
     for each in sorted(found, key=_received, reverse=True):
+        room -= len(each.value or b"")
+        if room < 0:
+            break
         try:
             event = decode_record(each.value, each.headers)
         except Rejected:

@@ -10,6 +10,7 @@ from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection
 
 READ_SECONDS = 10.0
+LARGEST_BYTES = 32 * 1024 * 1024  # of all that is read; with large records there are fewer
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def latest(connection: KafkaConnection, topic: str, partitions: int, most: int) 
     try:
         open_ones = _begin(consumer, topic, partitions, most)
         deadline = monotonic() + READ_SECONDS
-        while open_ones:
+        while open_ones and sum(len(each.value or b"") for each in found) < LARGEST_BYTES:
             if monotonic() > deadline:
                 raise Unavailable(f"topic {topic} at {connection.label} could not be read within {READ_SECONDS:g} s")
             for message in consumer.consume(500, 0.05):

@@ -89,7 +89,7 @@ function renderSearch(container, feed) {
       select("last", "Received", LAST), q.last ? null : [input("since", "from", "datetime-local"), input("until", "to", "datetime-local")],
       running ? h("button", { type: "button", class: "danger", onclick: stop }, "Stop") : h("button", { type: "submit", class: "main", disabled: !!tail }, icon("search"), "Search"),
       h("button", { type: "button", "aria-pressed": String(!!tail), title: "Live tail (t)", onclick: toggleTail }, icon(tail ? "pause" : "run"), tail ? "Stop the tail" : "Tail"),
-      isFiltered() || q.of ? h("button", { type: "button", class: "quiet", onclick: () => { endTail(); location.hash = "#/events"; if (!location.hash.includes("?")) begin(); } }, "Clear") : null);
+      isFiltered() || q.of ? h("button", { type: "button", class: "quiet", onclick: () => { location.hash = "#/events"; } }, "Clear") : null);
   }
 
   // ── searching ──
@@ -176,7 +176,7 @@ function renderSearch(container, feed) {
     counted = { rows: 0, skipped: 0, since: Date.now() };
     rows = [];
     problem = done = null;
-    tail = new EventSource("api/penstock/tail?" + new URLSearchParams(Object.entries({ of, type: q.type, filter: q.filter }).filter(([, v]) => v)));
+    tail = new EventSource("api/penstock/tail?" + new URLSearchParams(Object.entries({ of, type: q.type, source: q.source, filter: q.filter }).filter(([, v]) => v)));
     tail.of = of;
     tail.addEventListener("event", (message) => {
       counted.rows += 1;

@@ -199,7 +199,8 @@ class Holding:
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
         self._deliveries.tracing = _tracing(assignment, partition)
         place = place_of(assignment.topic, assignment.cluster)
-        self._counts = DeliveryCounts(self._deliveries, place, partition, assignment.delivery_log)
+        log, is_aside = assignment.delivery_log, assignment.is_aside
+        self._counts = DeliveryCounts(self._deliveries, place, partition, log, is_aside=is_aside)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")

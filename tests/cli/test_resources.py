@@ -203,7 +203,9 @@ def test_pages_for_people_and_machines(controller: Bench, penstock: Run) -> None
     penstock("apply", "-f", "-", stdin=BOTH)
     penstock("wait", "trigger/audit")
     page = urllib.request.urlopen(f"{controller.server}/").read().decode()
-    assert "default/orders" in page
+    assert "<title>Penstock</title>" in page
+    live = json.loads(urllib.request.urlopen(f"{controller.server}/api/penstock/live?once=1").read())
+    assert [each["key"] for each in live["ingresses"]] == ["Broker/default/orders"]
     metrics = urllib.request.urlopen(f"{controller.server}/metrics").read().decode()
     assert 'penstock_resources{kind="Broker",ready="True"} 1' in metrics
     assert 'penstock_subscription_lag_events{kind="Trigger",namespace="default",name="audit"} 0' in metrics

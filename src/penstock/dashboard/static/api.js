@@ -19,7 +19,8 @@ async function ask(url, options) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
-  throw new Problem(told.error || `${url} answered ${answer.status}`, { status: answer.status, problems: told.problems || [], hint: told.hint || "" });
+  throw new Problem(told.error || `${url} answered ${answer.status}`, { status: answer.status,
+    problems: told.problems || [], hint: told.hint || "" });
 }
 
 const body = (value) => ({ body: JSON.stringify(value), headers: { "Content-Type": "application/json" } });

@@ -24,12 +24,15 @@ const PAGES = [
   ["playground", "Filter playground", "playground"],
 ];
 const HELP = [
-  ["/", "search on this page"], ["j  k", "next and previous row"], ["Enter", "open the row"], ["p", "pause or resume the subscription"],
-  ["r", "redrive the dead letter or the group"], ["t", "tail the broker or channel"], ["Esc", "close, or let go of the row"], ["?", "these keys"],
+  ["/", "search on this page"], ["j  k", "next and previous row"], ["Enter", "open the row"],
+    ["p", "pause or resume the subscription"],
+  ["r", "redrive the dead letter or the group"], ["t", "tail the broker or channel"],
+    ["Esc", "close, or let go of the row"], ["?", "these keys"],
 ];
 
 const feed = makeFeed();
-const [top, nav, main, view, banner] = ["top", "nav", "main", "view", "banner"].map((id) => document.getElementById(id));
+const [top, nav, main, view, banner] = ["top", "nav", "main", "view",
+  "banner"].map((id) => document.getElementById(id));
 let dispose = null, shownPath = null, turn = 0;
 
 const first = () => path().split("/")[1] || "";
@@ -42,7 +45,8 @@ async function show() {
   dispose = null;
   drawFrame();
   const known = PAGES.find(([base]) => base === first());
-  if (!known) return lost("There is no such page", h("p", {}, h("code", {}, "#" + at), " is not an address of this dashboard."));
+  if (!known) return lost("There is no such page", h("p", {}, h("code", {}, "#" + at),
+    " is not an address of this dashboard."));
   let page;
   try {
     page = (await import(`./pages/${known[0] || "overview"}.js`)).default;
@@ -52,7 +56,8 @@ async function show() {
   }
   if (mine !== turn) return; // somebody went on meanwhile
   const params = [page.match].flat().map((pattern) => fits(pattern, at)).find(Boolean);
-  if (!params) return lost("There is no such page", h("p", {}, h("code", {}, "#" + at), " is not an address of ", known[1], "."));
+  if (!params) return lost("There is no such page", h("p", {}, h("code", {}, "#" + at), " is not an address of ",
+    known[1], "."));
   document.title = `${page.title} · Penstock`;
   const container = h("div", { class: "page page-" + (known[0] || "overview") });
   view.replaceChildren(container);
@@ -68,12 +73,14 @@ async function show() {
 
 function lost(title, ...more) {
   document.title = title + " · Penstock";
-  view.replaceChildren(h("div", { class: "page" }, heading(title), more, h("p", {}, "Go to ", h("a", { href: "#/" }, "the overview"), ", or choose a page from the menu.")));
+  view.replaceChildren(h("div", { class: "page" }, heading(title), more, h("p", {}, "Go to ",
+    h("a", { href: "#/" }, "the overview"), ", or choose a page from the menu.")));
 }
 
 function failedToLoad(title, error) {
   view.replaceChildren(h("div", { class: "page" }, heading(title),
-    fault({ cause: "This page could not be shown: " + error.message, address: location.origin, remedy: "Reload when the controller is back; `penstock status` tells what runs." }),
+    fault({ cause: "This page could not be shown: " + error.message, address: location.origin,
+      remedy: "Reload when the controller is back; `penstock status` tells what runs." }),
     h("p", {}, h("button", { type: "button", onclick: show }, "Try again"))));
 }
 
@@ -85,14 +92,18 @@ function drawFrame() {
   };
   render(top,
     h("button", { type: "button", class: "quiet menu", "aria-label": "Menu", "aria-controls": "nav", "aria-expanded": String(document.body.classList.contains("menu")), onclick: () => { document.body.classList.toggle("menu"); drawFrame(); } }, icon("menu")),
-    h("a", { class: "brand", href: "#/" }, h("img", { src: "static/icon.svg", alt: "", width: "22", height: "22" }), "Penstock"),
-    h("span", { class: "live", title: feed.isLost ? "no numbers come" : "numbers come every second" }, h("i", { class: "dot" }), feed.isLost ? "no feed" : state ? h("span", { class: "hidden" }, "live") : "…"),
+    h("a", { class: "brand", href: "#/" }, h("img", { src: "static/icon.svg", alt: "", width: "22", height: "22" }),
+      "Penstock"),
+    h("span", { class: "live", title: feed.isLost ? "no numbers come" : "numbers come every second" },
+      h("i", { class: "dot" }), feed.isLost ? "no feed" : state ? h("span", { class: "hidden" }, "live") : "…"),
     h("button", { type: "button", class: "quiet", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
-    h("button", { type: "button", class: "quiet", "aria-label": "Keys", title: "Keys (?)", onclick: help }, icon("help")));
+    h("button", { type: "button", class: "quiet", "aria-label": "Keys", title: "Keys (?)", onclick: help },
+      icon("help")));
   render(nav,
     h("ul", {}, PAGES.map(([base, title, sign]) => {
       const [number, tone, said] = badges[base] || [];
-      return h("li", {}, h("a", { href: "#/" + base, "aria-current": base === here ? "page" : null }, icon(sign), h("span", {}, title),
+      return h("li", {}, h("a", { href: "#/" + base, "aria-current": base === here ? "page" : null }, icon(sign),
+        h("span", {}, title),
         number ? h("span", { class: "badge " + tone, title: said }, number > 999 ? "999+" : String(number)) : null));
     })),
     state ? h("ul", { class: "parts", "aria-label": "Parts" }, state.parts.map(part)) : null);
@@ -102,7 +113,8 @@ function drawFrame() {
 
 const part = (each) =>
   h("li", { class: each.state === "running" ? "good" : "bad", title: [each.state, each.reason, each.address].filter(Boolean).join(" · ") },
-    icon(each.state === "running" ? "ok" : "bad"), h("span", {}, each.name), h("span", { class: "dim" }, each.state === "running" ? "" : each.state));
+    icon(each.state === "running" ? "ok" : "bad"), h("span", {}, each.name), h("span", { class: "dim" },
+      each.state === "running" ? "" : each.state));
 
 const REMEDIES = {
   kafka: "`penstock logs kafka` tells why. What was acknowledged is in its log; senders get 503 and may try again.",
@@ -114,12 +126,15 @@ function drawBanner() {
   const away = feed.isLost ? [] : (feed.state?.parts || []).filter((each) => each.state !== "running");
   const kafka = away.find((each) => each.name === "kafka"); // the cause of what else is away
   const shown = kafka ? [kafka] : away, others = away.filter((each) => !shown.includes(each));
-  const said = feed.isLost && feed.problem ? [{ ...feed.problem, lead: feed.state ? "The numbers stand still. " : "" }] : shown.map((each) => ({
+  const said = feed.isLost && feed.problem ? [{ ...feed.problem,
+    lead: feed.state ? "The numbers stand still. " : "" }] : shown.map((each) => ({
     cause: `${each.name === "kafka" ? "Kafka" : "The " + each.name} is ${each.state}${each.reason ? ": " + each.reason : ""}`,
     address: each.reason.includes(each.address) ? "" : each.address,
     remedy: (REMEDIES[each.name] || "`penstock status` tells more.") + (others.length ? ` Besides: ${others.map((part) => `${part.name} ${part.state}`).join(", ")}.` : ""),
   }));
-  render(banner, said.map((each) => h("p", {}, icon("warn"), h("span", {}, each.lead || "", h("strong", {}, each.cause), each.address ? [" at ", h("code", {}, each.address)] : "", ". ", withCode(each.remedy)))));
+  render(banner, said.map((each) => h("p", {}, icon("warn"), h("span", {}, each.lead || "",
+    h("strong", {}, each.cause), each.address ? [" at ", h("code", {}, each.address)] : "", ". ",
+    withCode(each.remedy)))));
 }
 
 function switchTheme() {
@@ -134,8 +149,10 @@ function help() {
   const end = () => { dialog.close(); dialog.remove(); };
   const dialog = h("dialog", { class: "help", "aria-labelledby": "keys", oncancel: end, onclick: (e) => { if (e.target === dialog) end(); } },
     h("h2", { id: "keys" }, "Keys"),
-    h("dl", {}, HELP.map(([keys, what]) => h("div", {}, h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)))),
-    h("div", { class: "buttons" }, h("button", { type: "button", class: "main", autofocus: true, onclick: end }, "Close")));
+    h("dl", {}, HELP.map(([keys, what]) => h("div", {}, h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))),
+      h("dd", {}, what)))),
+    h("div", { class: "buttons" }, h("button", { type: "button", class: "main", autofocus: true, onclick: end },
+      "Close")));
   document.body.append(dialog);
   dialog.showModal();
 }

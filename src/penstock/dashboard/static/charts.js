@@ -14,7 +14,8 @@ export function begun(history) {
   const all = Object.values(history.series);
   const from = history.times.findIndex((_, i) => all.some((values) => values[i] !== null && values[i] !== undefined));
   const start = Math.max(0, Math.min(from < 0 ? 0 : from, history.times.length - 30));
-  return { ...history, times: history.times.slice(start), series: Object.fromEntries(Object.entries(history.series).map(([name, values]) => [name, values.slice(start)])) };
+  return { ...history, times: history.times.slice(start),
+    series: Object.fromEntries(Object.entries(history.series).map(([name, values]) => [name, values.slice(start)])) };
 }
 
 /** Pieces of a path through what is known; unknown is a gap. */
@@ -52,7 +53,8 @@ export function sparkline(values, { label = "", tone = "accent" } = {}) {
   const most = Math.max(...known(values), 1e-9);
   const x = (i) => (i / Math.max(values.length - 1, 1)) * 100, y = (v) => 23 - (v / most) * 21;
   return s("svg", { class: "spark " + tone, viewBox: "0 0 100 24", preserveAspectRatio: "none", role: "img", "aria-label": label || "over the last minutes" },
-    s("path", { class: "fill", d: bandOf(values, null, x, y) }), s("path", { class: "line", d: pathOf(values, x, y) }));
+    s("path", { class: "fill", d: bandOf(values, null, x, y) }),
+      s("path", { class: "line", d: pathOf(values, x, y) }));
 }
 
 /** The next round number above. */
@@ -67,14 +69,19 @@ export function chart({ label, times, series, format = String, stacked = false, 
   const most = roundUp(Math.max(...sums.flatMap((one) => known(one.upper)), least));
   const n = times.length;
   const x = (i) => (i / Math.max(n - 1, 1)) * 100, y = (v) => 100 - (v / most) * 100;
-  const lines = [0.25, 0.5, 0.75, 1].map((part) => s("line", { class: "grid", x1: 0, x2: 100, y1: 100 - part * 100, y2: 100 - part * 100 }));
+  const lines = [0.25, 0.5, 0.75,
+    1].map((part) => s("line", { class: "grid", x1: 0, x2: 100, y1: 100 - part * 100, y2: 100 - part * 100 }));
   const marks = sums.map((one, i) => [
-    stacked || one.area ? s("path", { class: `fill tone-${one.tone || i}`, d: bandOf(one.upper, one.lower, x, y) }) : null,
-    s("path", { class: `line tone-${one.tone || i}`, d: pathOf(stacked && i ? one.upper.map((v, at) => (one.values[at] ? v : null)) : one.upper, x, y) }),
+    stacked || one.area ? s("path", { class: `fill tone-${one.tone || i}`, d: bandOf(one.upper, one.lower, x,
+      y) }) : null,
+    s("path", { class: `line tone-${one.tone || i}`,
+      d: pathOf(stacked && i ? one.upper.map((v, at) => (one.values[at] ? v : null)) : one.upper, x, y) }),
   ]);
-  const legend = h("div", { class: "legend" }, series.map((one, i) => h("span", { class: `tone-${one.tone || i}` }, h("i", {}), one.name,
+  const legend = h("div", { class: "legend" },
+    series.map((one, i) => h("span", { class: `tone-${one.tone || i}` }, h("i", {}), one.name,
     h("b", {}, format(lastKnown(one.values))))));
-  const plot = h("div", { class: "plot", style: { height: height + "px" }, onpointermove: (e) => point(e, { times, series, format }), onpointerleave: unpoint },
+  const plot = h("div", { class: "plot", style: { height: height + "px" }, onpointermove: (e) => point(e,
+    { times, series, format }), onpointerleave: unpoint },
     s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img", "aria-label": `${label}: ${series.map((one) => `${one.name} ${format(lastKnown(one.values))}`).join(", ")}` }, lines, marks),
     [1, 0.5].map((part) => h("span", { class: "y", style: { bottom: part * 100 + "%" } }, format(most * part))),
     h("div", { class: "tip", "data-own": "tip", hidden: true }));
@@ -87,7 +94,8 @@ const lastKnown = (values) => known(values).at(-1);
 function stack(series) {
   let below = null;
   return series.map((one) => {
-    const lower = below, upper = one.values.map((v, i) => (v === null || v === undefined ? null : v + (lower?.[i] || 0)));
+    const lower = below, upper = one.values.map((v,
+      i) => (v === null || v === undefined ? null : v + (lower?.[i] || 0)));
     below = upper.map((v, i) => v ?? lower?.[i] ?? 0);
     return { ...one, upper, lower };
   });
@@ -96,17 +104,23 @@ function stack(series) {
 function point(event, { times, series, format }) {
   const plot = event.currentTarget, tip = plot.querySelector(".tip"), box = plot.getBoundingClientRect();
   if (!times.length) return;
-  const part = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1), i = Math.round(part * (times.length - 1));
+  const part = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1),
+    i = Math.round(part * (times.length - 1));
   tip.hidden = false;
   tip.style.left = part * 100 + "%";
   tip.classList.toggle("left", part > 0.6);
-  tip.replaceChildren(h("span", {}, clock(times[i])), ...series.map((one, at) => h("span", { class: `tone-${one.tone || at}` }, h("i", {}), one.name, h("b", {}, format(one.values[i])))));
+  tip.replaceChildren(h("span", {}, clock(times[i])),
+    ...series.map((one, at) => h("span", { class: `tone-${one.tone || at}` }, h("i", {}), one.name, h("b", {},
+    format(one.values[i])))));
 }
 
 function unpoint(event) { event.currentTarget.querySelector(".tip").hidden = true; }
 
 export function bars(rows, { label, format = String } = {}) {
   const most = Math.max(...rows.map((row) => row.value), 1e-9);
-  return h("ul", { class: "bars", "aria-label": label }, rows.map((row) => h("li", {}, h("span", { class: "name" }, row.name),
-    h("span", { class: "bar" }, h("i", { class: "tone-" + (row.tone || "accent"), style: { width: (row.value / most) * 100 + "%" } })), h("b", {}, format(row.value)))));
+  return h("ul", { class: "bars", "aria-label": label },
+    rows.map((row) => h("li", {}, h("span", { class: "name" }, row.name),
+    h("span", { class: "bar" },
+      h("i", { class: "tone-" + (row.tone || "accent"), style: { width: (row.value / most) * 100 + "%" } })),
+      h("b", {}, format(row.value)))));
 }

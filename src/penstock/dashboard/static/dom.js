@@ -14,7 +14,8 @@ function make(element, attributes, children) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "key") element.penstockKey = value;
     else if (name.startsWith("on")) (element.penstockOn ||= {})[name] = element[name] = value;
-    else if (name === "style") for (const [property, v] of Object.entries(value)) element.style.setProperty(property, v);
+    else if (name === "style") for (const [property, v] of Object.entries(value)) element.style.setProperty(property,
+      v);
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
@@ -122,5 +123,6 @@ const ICONS = {
 };
 
 export const icon = (name, label) =>
-  s("svg", { viewBox: "0 0 16 16", class: "icon icon-" + name, ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }) },
+  s("svg", { viewBox: "0 0 16 16", class: "icon icon-" + name, ...(label ? { role: "img",
+    "aria-label": label } : { "aria-hidden": "true" }) },
     s("path", { d: ICONS[name] || ICONS.idle }));

@@ -62,7 +62,8 @@ export function makeFeed(url = "api/penstock/live") {
       const text = (await answer.text()).trim().replace(/^not ready: /, "");
       feed.problem = answer.ok
         ? { cause: "The controller answers, but sends no numbers", address, remedy: AWAY }
-        : { cause: "The controller is starting: " + text, address, remedy: "It goes on by itself as soon as that is there. `penstock status` tells what runs." };
+        : { cause: "The controller is starting: " + text, address,
+          remedy: "It goes on by itself as soon as that is there. `penstock status` tells what runs." };
     } catch {
       feed.problem = { cause: "The controller does not answer", address, remedy: AWAY };
     }
@@ -87,7 +88,8 @@ export function makeFeed(url = "api/penstock/live") {
   }, AGAIN_MS / 2);
 
   // A laptop that slept has missed messages: begin anew at once.
-  document.addEventListener("visibilitychange", () => { if (!document.hidden && performance.now() - last > SILENCE_MS) connect(); });
+  document.addEventListener("visibilitychange",
+    () => { if (!document.hidden && performance.now() - last > SILENCE_MS) connect(); });
   connect();
   return feed;
 }
@@ -99,5 +101,6 @@ function merged(state, told) {
     for (const row of fresh) by.set(row.key, row);
     return [...by.values()];
   };
-  return { ...state, ...told, ingresses: rows(state.ingresses, told.ingresses), subscriptions: rows(state.subscriptions, told.subscriptions) };
+  return { ...state, ...told, ingresses: rows(state.ingresses, told.ingresses),
+    subscriptions: rows(state.subscriptions, told.subscriptions) };
 }

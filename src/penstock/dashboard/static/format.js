@@ -8,7 +8,8 @@ const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 /** 12,345 up to a million, then 1.23 M. */
 export function count(n) {
   if (unknown(n)) return NONE;
-  for (const [unit, size] of [["G", 1e9], ["M", 1e6]]) if (Math.abs(n) >= size) return (n / size).toFixed(2) + " " + unit;
+  for (const [unit, size] of [["G", 1e9],
+    ["M", 1e6]]) if (Math.abs(n) >= size) return (n / size).toFixed(2) + " " + unit;
   return grouped.format(n);
 }
 

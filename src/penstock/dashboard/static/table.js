@@ -39,7 +39,8 @@ export function makeTable(spec) {
       const by = typeof x === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true });
       return down ? -by : by;
     };
-    return [...list].sort((a, b) => compare(a, b) || String(spec.key(a)).localeCompare(String(spec.key(b)), "en", { numeric: true }));
+    return [...list].sort((a, b) => compare(a, b) || String(spec.key(a)).localeCompare(String(spec.key(b)), "en",
+      { numeric: true }));
   }
 
   function update(list, { anew = false } = {}) {
@@ -60,12 +61,15 @@ export function makeTable(spec) {
   function draw() {
     const by = new Map(rows.map((row) => [spec.key(row), row]));
     const shown = order.slice(0, limit).map((key) => by.get(key)).filter(Boolean);
-    if (!shown.length && !held.size) return render(element, spec.empty ? spec.empty() : h("div", { class: "empty" }, h("p", {}, "Nothing here.")));
+    if (!shown.length && !held.size) return render(element, spec.empty ? spec.empty() : h("div", { class: "empty" },
+      h("p", {}, "Nothing here.")));
     render(element,
-      held.size ? h("button", { type: "button", class: "fresh", onclick: () => update(rows, { anew: true }) }, `${held.size} new`) : null,
+      held.size ? h("button", { type: "button", class: "fresh", onclick: () => update(rows, { anew: true }) },
+        `${held.size} new`) : null,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": spec.label || spec.name },
         h("table", {}, h("thead", {}, h("tr", {}, spec.columns.map(head))), h("tbody", {}, shown.map(line)))),
-      order.length > limit ? h("button", { type: "button", class: "more", onclick: () => { limit += 1000; draw(); } }, `Show ${plural(order.length - limit, "more row")}`) : null);
+      order.length > limit ? h("button", { type: "button", class: "more", onclick: () => { limit += 1000; draw(); } },
+        `Show ${plural(order.length - limit, "more row")}`) : null);
   }
 
   function classes(column) {
@@ -106,7 +110,8 @@ export function makeTable(spec) {
     choose(spec.key(row));
     spec.open?.(row);
   });
-  element.addEventListener("pointerover", (event) => { pointer = event.pointerType === "mouse" && !!event.target.closest("tbody"); });
+  element.addEventListener("pointerover",
+    (event) => { pointer = event.pointerType === "mouse" && !!event.target.closest("tbody"); });
   element.addEventListener("pointerleave", () => { pointer = false; if (!isHeld() && held.size) update(rows); });
 
   function choose(key) {

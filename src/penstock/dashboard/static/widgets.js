@@ -14,7 +14,8 @@ const STATUSES = {
   bad: ["failing", "not ready", "dead", "false", "not answering", "failed", "offline"],
 };
 const STATUS_ICONS = {
-  delivering: "run", running: "ok", idle: "idle", retrying: "retry", failing: "bad", parked: "park", paused: "pause", held: "pause",
+  delivering: "run", running: "ok", idle: "idle", retrying: "retry", failing: "bad", parked: "park", paused: "pause",
+    held: "pause",
   gone: "gone", dead: "dead", filtered: "playground", cancelled: "gone", before: "wait",
 };
 const TONE_ICONS = { good: "ok", calm: "idle", busy: "wait", warn: "warn", bad: "bad" };
@@ -25,7 +26,8 @@ export function toneOf(word) {
 }
 
 export function status(word, { title, tone = toneOf(word) } = {}) {
-  return h("span", { class: "status " + tone, title }, icon(STATUS_ICONS[String(word).toLowerCase()] || TONE_ICONS[tone]), h("span", {}, word));
+  return h("span", { class: "status " + tone, title },
+    icon(STATUS_ICONS[String(word).toLowerCase()] || TONE_ICONS[tone]), h("span", {}, word));
 }
 
 /** Of a resource's Ready condition: "True", "False", "Unknown". */
@@ -34,15 +36,18 @@ export const ready = (value, title) =>
 
 /** "3 m ago · 14:02:11.482"; the age is drawn anew with everything else. */
 export const when = (value) =>
-  toDate(value) ? h("time", { datetime: toDate(value).toISOString(), class: "when" }, h("span", {}, ago(value)), h("span", { class: "dim" }, " · " + clock(value))) : "–";
+  toDate(value) ? h("time", { datetime: toDate(value).toISOString(), class: "when" }, h("span", {}, ago(value)),
+    h("span", { class: "dim" }, " · " + clock(value))) : "–";
 
 /** What is wrong, where, and what to do. Takes a Problem or {cause, address, remedy}. */
 export function fault(problem) {
   const cause = problem.cause || problem.message;
-  const details = (problem.problems || []).map((p) => h("li", {}, p.field ? h("code", {}, p.field) : null, p.field ? ": " : "", p.message));
+  const details = (problem.problems || []).map((p) => h("li", {}, p.field ? h("code", {}, p.field) : null,
+    p.field ? ": " : "", p.message));
   return h("div", { class: "fault", role: "alert" }, icon("warn"),
     h("div", {}, h("strong", {}, cause), problem.address ? h("div", {}, "at ", h("code", {}, problem.address)) : null,
-      details.length ? h("ul", {}, details) : null, problem.remedy || problem.hint ? h("div", {}, withCode(problem.remedy || problem.hint)) : null));
+      details.length ? h("ul", {}, details) : null, problem.remedy || problem.hint ? h("div", {},
+        withCode(problem.remedy || problem.hint)) : null));
 }
 
 /** Text in which `commands` stand between backticks. */
@@ -76,14 +81,16 @@ export const command = (text) => h("div", { class: "command" }, h("code", { tabi
 /** A line that goes away by itself; `undo` gives it a button. Returns a function that takes it away. */
 export function toast(text, { tone = "", undo, seconds = 4 } = {}) {
   const place = document.getElementById("toasts");
-  const element = h("div", { class: "toast " + tone }, h("span", {}, text), undo ? h("button", { type: "button", onclick: () => { close(); undo(); } }, "Undo") : null);
+  const element = h("div", { class: "toast " + tone }, h("span", {}, text),
+    undo ? h("button", { type: "button", onclick: () => { close(); undo(); } }, "Undo") : null);
   const close = () => element.remove();
   place.append(element);
   setTimeout(close, seconds * 1000);
   return close;
 }
 
-export const failed = (error) => toast(error.message + (error.hint ? " · " + error.hint : ""), { tone: "bad", seconds: 8 });
+export const failed = (error) => toast(error.message + (error.hint ? " · " + error.hint : ""), { tone: "bad",
+  seconds: 8 });
 
 /** A question with a button that says what it does. Resolves to true or false. */
 export function ask({ title, body, yes = "Do it", danger = false }) {
@@ -92,7 +99,8 @@ export function ask({ title, body, yes = "Do it", danger = false }) {
     const dialog = h("dialog", { class: "question", "aria-labelledby": "question", oncancel: (e) => { e.preventDefault(); end(false); } },
       h("h2", { id: "question" }, title), h("div", {}, body),
       h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => end(false) }, "Cancel"),
-        h("button", { type: "button", class: danger ? "danger" : "main", autofocus: true, onclick: () => end(true) }, yes)));
+        h("button", { type: "button", class: danger ? "danger" : "main", autofocus: true, onclick: () => end(true) },
+          yes)));
     document.body.append(dialog);
     dialog.showModal();
   });
@@ -112,7 +120,8 @@ export function drawer(name, draw) {
     host.hidden = false;
     unbind ||= bind({ Escape: close });
     const { title, nodes } = draw(value);
-    render(host, h("header", {}, h("h2", {}, title), h("button", { type: "button", class: "quiet close", "aria-label": "Close", onclick: close }, icon("bad"))),
+    render(host, h("header", {}, h("h2", {}, title),
+      h("button", { type: "button", class: "quiet close", "aria-label": "Close", onclick: close }, icon("bad"))),
       h("div", { class: "inside", tabindex: "0" }, nodes));
     if (was) host.querySelector(".close").focus({ preventScroll: true });
   }
@@ -125,7 +134,8 @@ export function drawer(name, draw) {
 
 /** A text field that is in the URL under `name`; the key / goes to the first one of a page. */
 export function search(name, { label, placeholder = label, onchange, width }) {
-  return h("label", { class: "field search" + (width ? " " + width : "") }, h("span", { class: "hidden" }, label), icon("search"),
+  return h("label", { class: "field search" + (width ? " " + width : "") }, h("span", { class: "hidden" }, label),
+    icon("search"),
     h("input", { type: "search", placeholder, "data-search": "", autocomplete: "off", spellcheck: "false", value: query()[name] || "",
       oninput: (e) => { setQuery({ [name]: e.target.value }); onchange?.(e.target.value); } }));
 }
@@ -142,7 +152,9 @@ export function choice(name, { label, options, onchange }) {
 export const heading = (title, ...more) => h("div", { class: "heading" }, h("h1", {}, title), more);
 
 export const facts = (pairs) =>
-  h("dl", { class: "facts" }, pairs.filter(([, v]) => v !== null && v !== undefined && v !== "").map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
+  h("dl", { class: "facts" },
+    pairs.filter(([, v]) => v !== null && v !== undefined && v !== "").map(([k, v]) => h("div", {}, h("dt", {}, k),
+    h("dd", {}, v))));
 
 export const section = (title, ...nodes) => h("section", { class: "block" }, h("h2", {}, title), nodes);
 

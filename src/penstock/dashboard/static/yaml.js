@@ -22,10 +22,12 @@ export function toYaml(value, indent = "") {
   if (isEmpty(value)) return Array.isArray(value) ? "[]" : "{}";
   if (!isTree(value)) return scalar(value, indent);
   if (Array.isArray(value)) {
-    return value.map((item) => indent + "- " + (isTree(item) ? toYaml(item, deeper).slice(deeper.length) : leaf(item, deeper))).join("\n");
+    return value.map((item) => indent + "- " + (isTree(item) ? toYaml(item, deeper).slice(deeper.length) : leaf(item,
+      deeper))).join("\n");
   }
   return Object.entries(value).map(([name, item]) =>
-    indent + scalar(name, "") + ":" + (isTree(item) ? "\n" + toYaml(item, Array.isArray(item) ? indent : deeper) : " " + leaf(item, deeper))).join("\n");
+    indent + scalar(name, "") + ":" + (isTree(item) ? "\n" + toYaml(item,
+      Array.isArray(item) ? indent : deeper) : " " + leaf(item, deeper))).join("\n");
 }
 
 const leaf = (item, indent) => (isEmpty(item) ? toYaml(item) : scalar(item, indent));

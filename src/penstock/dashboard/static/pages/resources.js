@@ -25,25 +25,32 @@ export default {
         { title: "Name", cell: (r) => r.metadata.name, sort: (r) => r.metadata.name, class: "name" },
         { title: "Kind", cell: (r) => r.kind, sort: (r) => r.kind },
         { title: "Namespace", cell: (r) => r.metadata.namespace, sort: (r) => r.metadata.namespace, minor: true },
-        { title: "Ready", cell: (r) => (hasStatus(r) ? ready(readyOf(r)?.status) : "–"), sort: (r) => readyOf(r)?.status || "" },
+        { title: "Ready", cell: (r) => (hasStatus(r) ? ready(readyOf(r)?.status) : "–"),
+          sort: (r) => readyOf(r)?.status || "" },
         { title: "Why", cell: (r) => readyOf(r)?.message || readyOf(r)?.reason || "", class: "wide dim" },
         { title: "Generation", cell: (r) => r.metadata.generation ?? 1, number: true, minor: true },
-        { title: "Created", cell: (r) => when(r.metadata.creationTimestamp), sort: (r) => r.metadata.creationTimestamp || "", minor: true },
+        { title: "Created", cell: (r) => when(r.metadata.creationTimestamp),
+          sort: (r) => r.metadata.creationTimestamp || "", minor: true },
       ],
       empty: () => !loaded ? empty("Loading …") : query().q || query().kind
-        ? empty("Nothing fits the filter.", h("p", {}, `Without it there are ${items.length}.`)) : empty("Nothing was applied yet.", h("p", {}, h("code", {}, "penstock apply -f FILE"))),
+        ? empty("Nothing fits the filter.",
+          h("p", {}, `Without it there are ${items.length}.`)) : empty("Nothing was applied yet.", h("p", {},
+          h("code", {}, "penstock apply -f FILE"))),
     });
 
     function draw(key) {
       const found = items.find((each) => keyOf(each) === key);
-      if (!found) return { title: key, nodes: loaded ? h("p", {}, "It does not exist (any more).") : h("p", {}, "Loading …") };
+      if (!found) return { title: key, nodes: loaded ? h("p", {}, "It does not exist (any more).") : h("p", {},
+        "Loading …") };
       const yaml = toYaml(found);
       const rows = conditions(found);
       return {
         title: key,
         nodes: [
           rows.length ? section("Conditions", h("ul", { class: "conditions" }, rows.map((c) => h("li", {},
-            status(c.status === "True" ? "True" : c.status === "False" ? "False" : "Unknown"), h("strong", {}, c.type), h("span", {}, c.message || c.reason || ""), h("span", { class: "dim" }, when(c.lastTransitionTime)))))) : null,
+            status(c.status === "True" ? "True" : c.status === "False" ? "False" : "Unknown"), h("strong", {},
+              c.type), h("span", {}, c.message || c.reason || ""), h("span", { class: "dim" },
+              when(c.lastTransitionTime)))))) : null,
           section(["YAML ", copy(() => yaml, "Copy YAML")], h("pre", { class: "code", tabindex: "0" }, yaml)),
         ],
       };
@@ -71,7 +78,8 @@ export default {
     }
     container.append(
       heading("Resources", search("q", { label: "Search by name", onchange: show }),
-        choice("kind", { label: "Kind", options: [["", "all"], ...Object.keys(KINDS).map((kind) => [kind, kind])], onchange: show })),
+        choice("kind", { label: "Kind", options: [["", "all"], ...Object.keys(KINDS).map((kind) => [kind, kind])],
+          onchange: show })),
       host, table.element, panel.element);
     show();
     load();

@@ -24,25 +24,33 @@ function list(container, feed) {
       view = makeSubscription(key, feed, () => panel.update());
       viewed = key;
     }
-    return { title: h("a", { href: ofKey("/subscriptions", key), title: "On a page of its own" }, key), nodes: view.nodes() };
+    return { title: h("a", { href: ofKey("/subscriptions", key), title: "On a page of its own" }, key),
+      nodes: view.nodes() };
   });
   const table = makeTable({
-    name: "subscriptions", label: "Subscriptions", sort: "-oldest", key: (row) => row.key, open: (row) => panel.open(row.key),
+    name: "subscriptions", label: "Subscriptions", sort: "-oldest", key: (row) => row.key,
+      open: (row) => panel.open(row.key),
     keys: { p: switchPause }, acts: { pause: switchPause },
     columns: [
       { title: "Name", cell: (r) => h("a", { href: ofKey("/subscriptions", r.key) }, r.name), sort: (r) => r.name },
-      { title: "From", cell: (r) => (r.from || r.topic || "").split("/").slice(-1)[0], sort: (r) => r.from, minor: true },
+      { title: "From", cell: (r) => (r.from || r.topic || "").split("/").slice(-1)[0], sort: (r) => r.from,
+        minor: true },
       { title: "Ready", cell: (r) => ready(r.ready, r.reason), sort: (r) => r.ready, minor: true },
       { title: "Delivering", cell: stateOf, sort: (r) => r.state },
-      { title: "Oldest", hint: "age of the oldest waiting event", cell: (r) => seconds(r.oldest_waiting_seconds), sort: (r) => r.oldest_waiting_seconds, number: true },
-      { title: "Lag", hint: "events that wait, and whether they become more", cell: lagOf, sort: (r) => r.lag, number: true },
-      { title: "Delivered/s", cell: (r) => rate(r.delivered_per_second), sort: (r) => r.delivered_per_second, number: true },
-      { title: "p95", hint: "whole way, from receipt to answer", cell: (r) => millis(r.p95_ms), sort: (r) => r.p95_ms, number: true, minor: true },
+      { title: "Oldest", hint: "age of the oldest waiting event", cell: (r) => seconds(r.oldest_waiting_seconds),
+        sort: (r) => r.oldest_waiting_seconds, number: true },
+      { title: "Lag", hint: "events that wait, and whether they become more", cell: lagOf, sort: (r) => r.lag,
+        number: true },
+      { title: "Delivered/s", cell: (r) => rate(r.delivered_per_second), sort: (r) => r.delivered_per_second,
+        number: true },
+      { title: "p95", hint: "whole way, from receipt to answer", cell: (r) => millis(r.p95_ms), sort: (r) => r.p95_ms,
+        number: true, minor: true },
       { title: "", cell: (r) => pauseButton(r, { "data-act": "pause", class: "quiet" }), class: "act" },
     ],
     empty: () => !feed.isReady ? empty(feed.isLost ? "No numbers come." : "Waiting for the controller …") : feed.state.subscriptions.length
       ? empty("Nothing fits the filters.", h("p", {}, `Without them there are ${feed.state.subscriptions.length}.`))
-      : empty("There are no triggers, subscriptions or sources yet.", h("p", {}, withCode("`penstock apply -f docs/first-event.yaml` makes a first one."))),
+      : empty("There are no triggers, subscriptions or sources yet.", h("p", {},
+        withCode("`penstock apply -f docs/first-event.yaml` makes a first one."))),
   });
   const controls = h("div", { class: "contents" });
 
@@ -55,8 +63,10 @@ function list(container, feed) {
     render(controls, heading("Subscriptions", search("q", { label: "Search by name or address", onchange: show }),
       choice("state", { label: "Delivering", options: [["", "any"], ...STATES.map((s) => [s, s])], onchange: show }),
       choice("ready", { label: "Ready", options: READY, onchange: show }),
-      choice("from", { label: "From", options: [["", "all"], ...froms.map((f) => [f, f.split("/").slice(1).join("/")])], onchange: show }),
-      spaces.length > 1 || asked.namespace ? choice("namespace", { label: "Namespace", options: [["", "all"], ...spaces.map((s) => [s, s])], onchange: show }) : null));
+      choice("from", { label: "From",
+        options: [["", "all"], ...froms.map((f) => [f, f.split("/").slice(1).join("/")])], onchange: show }),
+      spaces.length > 1 || asked.namespace ? choice("namespace", { label: "Namespace",
+        options: [["", "all"], ...spaces.map((s) => [s, s])], onchange: show }) : null));
     table.update(rows.filter((r) => (!asked.state || r.state === asked.state) && (!asked.ready || r.ready === asked.ready) && (!asked.from || r.from === asked.from)
       && (!asked.namespace || r.namespace === asked.namespace) && (!text || (r.key + " " + r.subscriber).toLowerCase().includes(text))));
     panel.update();
@@ -72,7 +82,8 @@ function one(container, { kind, namespace, name }, feed) {
   const key = `${kind}/${namespace}/${name}`;
   const view = makeSubscription(key, feed, draw);
   function draw() {
-    render(container, heading(name, h("span", { class: "dim" }, `${kind} in ${namespace}`), h("a", { class: "push", href: "#/subscriptions" }, "All subscriptions")), view.nodes());
+    render(container, heading(name, h("span", { class: "dim" }, `${kind} in ${namespace}`),
+      h("a", { class: "push", href: "#/subscriptions" }, "All subscriptions")), view.nodes());
   }
   const end = feed.listen(draw);
   draw();

@@ -124,16 +124,18 @@ class Redriver:
         by_cluster: dict[Cluster, list[DeadLetter]] = {}
         for each in mine:
             by_cluster.setdefault(_cluster_of(self._world, each), []).append(each)
-        letters = DeadLetters(self._world.connection)
+        keys = [each.key for each in mine]
         try:
-            return sum(
+            for cluster, some in by_cluster.items():
                 letters.redrive(some, self._world.clusters.connection(cluster))
-                for cluster, some in by_cluster.items()
-            )
         except BaseException:
             with self._lock:  # what was sent is marked, and the index learns of it
-                self._taken.difference_update(each.key for each in mine)
+                self._taken.difference_update(keys)
             raise
+        if self._world.dead_letters.wait_until_closed(keys):
+            with self._lock:
+                self._taken.difference_update(keys)
+        return len(mine)
 
     def _take(self, batch: Sequence[DeadLetter]) -> list[DeadLetter]:
         index = self._world.dead_letters

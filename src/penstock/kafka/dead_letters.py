@@ -1,7 +1,7 @@
-"""The topic of dead letters: read whole or at places that are known, and the second way of an event."""
+"""The topic of dead letters: read at the places that the index knows, and the second way of an event."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from time import monotonic, time
 from typing import Any
@@ -14,13 +14,11 @@ from penstock.errors import Unavailable
 from penstock.event.json_form import decode_event
 from penstock.event.kafka import KafkaHeaders, encode_record
 from penstock.kafka.connection import KafkaConnection, Producer
-from penstock.kafka.ends import Ends
 from penstock.kafka.outbox import LARGEST_BYTES
 
 READ_SECONDS = 60.0
 FLUSH_SECONDS = 20.0
 FAR_APART = 500  # records that are closer are read one after the other
-NOTHING = msgspec.Raw(b"null")
 
 
 class DeadLetters:
@@ -29,24 +27,6 @@ class DeadLetters:
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
         self._producers: dict[int, tuple[KafkaConnection, Producer]] = {}
-
-    def read(
-        self, wanted: Callable[[DeadLetter], bool], most: int, *, newest: bool = True, with_events: bool = False
-    ) -> tuple[list[DeadLetter], bool]:
-        """The wanted ones by time, at most so many, the newest or the oldest; and whether there are more."""
-        kept: dict[str, DeadLetter] = {}
-        is_more = False
-        for key, letter in self._records():
-            if letter is None or not wanted(letter):
-                kept.pop(key, None)  # an earlier word on the same event may have been wanted
-                continue
-            if len(kept) >= most and key not in kept:
-                is_more = True
-                if not newest:
-                    continue
-                kept.pop(next(iter(kept)))
-            kept[key] = letter if with_events else msgspec.structs.replace(letter, event=NOTHING)
-        return sorted(kept.values(), key=lambda each: each.time), is_more
 
     def at(self, offsets: Iterable[int]) -> Iterator[DeadLetter]:
         """The letters whose records are there, with their events. One that has a later word may be gone by now."""
@@ -97,31 +77,6 @@ class DeadLetters:
         if id(connection) not in self._producers:
             self._producers[id(connection)] = connection, connection.producer(**{"message.max.bytes": LARGEST_BYTES})
         return self._producers[id(connection)][1]
-
-    def _records(self) -> Iterable[tuple[str, DeadLetter | None]]:
-        ends = Ends(self._connection)
-        try:
-            end = ends.of(DEAD_LETTERS_TOPIC)
-        finally:
-            ends.close()
-        consumer: Consumer = self._connection.consumer(**{"enable.partition.eof": True})
-        deadline = monotonic() + READ_SECONDS
-        reached = 0
-        try:
-            consumer.assign([TopicPartition(DEAD_LETTERS_TOPIC, 0, 0)])
-            while reached < end:
-                if monotonic() > deadline:
-                    raise Unavailable(f"the dead letters could not be read within {READ_SECONDS:g} s")
-                for message in consumer.consume(500, 0.05):
-                    if message.error() is not None:
-                        if message.error().code() == KafkaError._PARTITION_EOF:
-                            return
-                        continue
-                    reached = message.offset() + 1
-                    value = message.value()
-                    yield (message.key() or b"").decode(), None if value is None else decode_dead_letter(value)
-        finally:
-            consumer.close()
 
 
 def _next(consumer: Consumer) -> Any:

@@ -101,9 +101,8 @@ class Redriver:
     def __init__(self, world: World) -> None:
         self._world = world
         self._lock = threading.Lock()
-        self._taken: set[str] = (
-            set()
-        )  # letters that somebody sends now, or has sent and the index does not know it yet
+        # Letters that somebody sends now, or has sent and the index does not know it yet.
+        self._taken: set[str] = set()
 
     def batches(self, letters: Iterable[Indexed], size: int) -> Iterator[list[DeadLetter]]:
         """With their events; at most so many and so many bytes at a time."""

@@ -53,7 +53,7 @@ def test_a_histogram_counts_all_that_are_not_longer() -> None:
         seen.observe(seconds)
     found = read(render([Sample(metrics.INGRESS_SECONDS, ORDERS, seen)]))
     bucket = "penstock_ingress_seconds_bucket"
-    assert [found[(bucket, *ORDERS, bound)] for bound in ("0.0005", "0.002", "0.0028", "4", "600", "+Inf")] == [
+    assert [found[(bucket, *ORDERS, bound)] for bound in ("0.0005", "0.002", "0.00315", "4", "600", "+Inf")] == [
         *(1, 1, 3, 4, 4, 5)
     ]
     assert found["penstock_ingress_seconds_count", *ORDERS] == 5

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 PARTS = ("receiver", "dispatcher", "worker", "controller", "kafka")
 SAMPLES = "jdk.ExecutionSample,jdk.NativeMethodSample"
-WAITING_NATIVE = ("epollWait", "EPoll.wait", "accept", "poll0", "socketRead0", "SocketDispatcher.read0")
+WAITING_NATIVE = (  # methods in which a thread waits for the kernel
+    *("epollWait", "epollWait0", "EPoll.wait", "accept", "accept0", "poll0"),
+    *("socketRead0", "SocketDispatcher.read0", "FileInputStream.readBytes", "waitForProcessExit0"),
+)
 SLACK_SECONDS = 20.0  # beside the recording itself
 
 

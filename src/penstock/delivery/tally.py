@@ -104,7 +104,7 @@ def summed_up(matched: int, noted: Sequence[Noted]) -> Served:
     delivered = [each for each in noted if each[ENDED] == DELIVERED] if failed else noted
     return Served(
         matched=matched,
-        attempts=dict(Counter(map(_class_of, noted))),
+        attempts=_classes(noted),
         retries=sum(1 for *_, failures, _ in delivered if failures) + sum(1 for *_, n, _ in failed if n > 1),
         kafka_to_subscriber=_durations(delivered, WRITTEN, BEGAN),
         subscriber=_durations(noted, BEGAN, ANSWERED),
@@ -135,11 +135,17 @@ def _durations(noted: Sequence[Noted], begin: int, end: int) -> Durations | None
     return Durations(dict(Counter(map(partial(bisect_left, BOUNDS), seconds))), sum(seconds))
 
 
-def _class_of(noted: Noted) -> str:
-    _, _, _, _, _, status, _, _, why = noted
-    if status:
-        return CLASS_OF_HUNDRED.get(status // 100, "error")
-    return "timeout" if TIMED_OUT in why else "error"
+def _classes(noted: Sequence[Noted]) -> dict[str, int]:
+    """How many attempts ended in each class of answers."""
+    found: Counter[str] = Counter()
+    for status, count in Counter(map(itemgetter(STATUS), noted)).items():
+        if status:
+            found[CLASS_OF_HUNDRED.get(status // 100, "error")] += count
+        else:
+            timeouts = sum(1 for *_, of, _, _, why in noted if not of and TIMED_OUT in why)
+            found["timeout"] += timeouts
+            found["error"] += count - timeouts
+    return {name: count for name, count in found.items() if count}
 
 
 class Waiting(NamedTuple):

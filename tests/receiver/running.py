@@ -145,7 +145,11 @@ def give_address(kafka: KafkaConnection, name: str, **route: Any) -> tuple[str, 
     """A topic and an address that leads to it, as the controller would make them: (path, topic)."""
     topic, path = f"receiver-{name}", f"/tests/{name}"
     tables = topics.TopicSpec(CONTRACT_TOPIC, config=topics.COMPACTED)
-    topics.create_missing(kafka.admin(), [tables, topics.TopicSpec(topic, PARTITIONS)])
+    wanted = [tables, topics.TopicSpec(topic, PARTITIONS)]
+    try:
+        topics.create_missing(kafka.admin(), wanted)
+    except TimeoutError:  # librdkafka's admin client was seen to wait in vain when Kafka had just been started anew
+        topics.create_missing(kafka.admin(), wanted)
     agreement = Agreement(uid=name, generation=1, routes=(Route(path, topic, **route),))
     table.put(kafka.producer(), CONTRACT_TOPIC, f"Broker/tests/{name}", encode(agreement))
     return path, topic

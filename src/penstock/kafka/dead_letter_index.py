@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, decode_dead_letter
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ends import Ends
+from penstock.kafka.ends import await_end
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -158,7 +158,7 @@ class DeadLetterIndex:
 
     def _read_and_follow(self) -> None:
         """From the beginning on; returns when it has to be read once more."""
-        end = self._find_end()
+        end = await_end(self._connection, DEAD_LETTERS_TOPIC, self._stopping)
         consumer = self._connection.consumer()
         self._left_out = False
         reached, look_due = 0, time.monotonic() + LOOK_SECONDS
@@ -182,19 +182,6 @@ class DeadLetterIndex:
             return False
         self._reread_due = time.monotonic() + REREAD_SECONDS
         return True
-
-    def _find_end(self) -> int:
-        ends = Ends(self._connection)
-        try:
-            while not self._stopping.is_set():
-                try:
-                    return ends.of(DEAD_LETTERS_TOPIC)
-                except Unavailable as error:
-                    logger.debug("dead letters: %s", error.message)
-                    self._stopping.wait(POLL_SECONDS)
-        finally:
-            ends.close()
-        return 0
 
     def _take(self, consumer: Consumer) -> int:
         """Takes what has come and returns the offset behind it."""

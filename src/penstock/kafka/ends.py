@@ -1,5 +1,6 @@
 """Where a topic of one partition ends: asked by whoever wants to read it whole."""
 
+import logging
 import threading
 from queue import Empty, SimpleQueue
 
@@ -8,8 +9,26 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
 
+logger = logging.getLogger("penstock.kafka")
+
+AGAIN_SECONDS = 0.2
 TIMEOUT_SECONDS = 10.0
 PATIENCE_SECONDS = 12.0
+
+
+def await_end(connection: KafkaConnection, topic: str, stopping: threading.Event) -> int:
+    """Where the topic ends now; waits until Kafka and the topic are there. 0 when it is stopped first."""
+    ends = Ends(connection)
+    try:
+        while not stopping.is_set():
+            try:
+                return ends.of(topic)
+            except Unavailable as error:
+                logger.debug("%s", error.message)
+                stopping.wait(AGAIN_SECONDS)
+    finally:
+        ends.close()
+    return 0
 
 
 class Ends:

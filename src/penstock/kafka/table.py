@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from penstock.errors import Rejected, Unavailable
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ends import Ends
+from penstock.kafka.ends import await_end
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -59,7 +59,7 @@ class Table:
             self._thread.join(timeout=5.0)
 
     def _follow(self) -> None:
-        end = self._find_end()
+        end = await_end(self._connection, self.topic, self._stopping)
         consumer = self._connection.consumer()
         try:
             consumer.assign([TopicPartition(self.topic, 0, 0)])
@@ -70,20 +70,6 @@ class Table:
                 reached = max(reached, self._take(consumer))
         finally:
             consumer.close()
-
-    def _find_end(self) -> int:
-        """Where the topic ends now; waits until Kafka and the topic are there."""
-        ends = Ends(self._connection)
-        try:
-            while not self._stopping.is_set():
-                try:
-                    return ends.of(self.topic)
-                except Unavailable as error:
-                    logger.debug("table %s: %s", self.topic, error.message)
-                    self._stopping.wait(POLL_SECONDS)
-        finally:
-            ends.close()
-        return 0
 
     def _take(self, consumer: Consumer) -> int:
         """Takes what has come and returns the offset behind it."""

@@ -5,7 +5,7 @@ Pure.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -43,14 +43,6 @@ class Durations(msgspec.Struct):
         """The duration that this share of all stays below, in seconds; None when there are none."""
         return quantile(self.counts, share)
 
-    def cumulative(self) -> list[tuple[str, int]]:
-        """As Prometheus wants it: upper bound and how many are not longer, +Inf last."""
-        total, found = 0, []
-        for bucket, bound in enumerate(BOUNDS):
-            total += self.counts.get(bucket, 0)
-            found.append((f"{bound:g}", total))
-        return [*found, ("+Inf", total + self.counts.get(len(BOUNDS), 0))]
-
 
 def quantile(counts: Mapping[int, int], share: float) -> float | None:
     """Within a bucket durations are taken to be spread evenly."""
@@ -66,10 +58,3 @@ def quantile(counts: Mapping[int, int], share: float) -> float | None:
             return low + (BOUNDS[bucket] - low) * (wanted - below) / count
         below += count
     return BOUNDS[-1]
-
-
-def total(of: Iterable[Durations]) -> Durations:
-    found = Durations({})
-    for each in of:
-        found.add(each)
-    return found

@@ -165,6 +165,19 @@ def test_history_has_all_that_was_told_and_says_what_is_unknown() -> None:
     assert all(each in (None, 0) for each in counts.history("nobody", NOW + 40, 2)["series"]["delivered"])
 
 
+def test_who_is_very_late_is_in_the_history_all_the_same() -> None:
+    """Kept promise: a process that a busy machine held up for seconds is missing from no sum."""
+    counts = Counts(NOBODY)
+    for second in range(12):
+        counts.take(Telemetry(source="w", time=NOW + second, served={"a": served(10)}), NOW + second)
+    counts.take(Telemetry(source="late", time=NOW + 4, served={"a": served(7)}), NOW + 11)
+    for second in range(12, 20):
+        counts.take(Telemetry(source="w", time=NOW + second), NOW + second)
+    history = counts.history("a", NOW + 20, minutes=1)
+    delivered = sum(each or 0.0 for each in history["series"]["delivered"]) * history["step_seconds"]
+    assert delivered == pytest.approx(12 * 10 + 7)
+
+
 def test_a_ring_keeps_an_hour() -> None:
     ring = Ring()
     for step in range(KEPT_STEPS + 10):

@@ -51,8 +51,8 @@ def test_a_paused_trigger_gets_nothing_and_loses_nothing(penstock_up: System, si
         send(penstock_up, "pausing", f"meanwhile-{n}")
     subscriber.wait_for(31, path="/other", timeout_seconds=30)
     assert ids(subscriber.at("/paused")) == ["before"]
-    lag = penstock_up.run("get", "trigger", "paused", "-o", "wide").stdout
-    assert "30" in lag
+    wide = ("get", "trigger", "paused", "-o", "wide")
+    until(lambda: " 30 " in penstock_up.run(*wide).stdout, "its lag is shown")
 
     assert penstock_up.run("resume", "trigger/paused").stdout == "trigger/paused resumed\n"
     subscriber.wait_for(31, path="/paused", timeout_seconds=60)

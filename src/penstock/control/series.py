@@ -55,6 +55,11 @@ class Series:
         self._refused: set[str] = set()
         self._closed = -1  # the last step that is complete
 
+    @property
+    def open_from(self) -> int:
+        """The first second that can still be told of."""
+        return (self._closed + 1) * STEP_SECONDS
+
     def close(self, tracks: Mapping[str, Track], complete: int) -> bool:
         """Takes over the steps before the second ``complete``. Whether there were any."""
         last = complete // STEP_SECONDS - 1

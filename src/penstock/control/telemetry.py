@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.contract.telemetry import TELEMETRY_TOPIC, Holds, Served, Telemetry, decode_telemetry
 from penstock.control.series import Series
-from penstock.control.tracks import KEPT_SECONDS, Recent, Track, complete
+from penstock.control.tracks import KEPT_SECONDS, TOLD_EVERY_SECONDS, Recent, Track, complete
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table
 from penstock.telemetry.histogram import Durations
@@ -249,7 +249,8 @@ class Counts:
             at = now
         with self._lock:
             self._sums.add(told)
-            self._track(told, at)
+            # Who is very late shows a little later than it was, rather than never.
+            self._track(told, max(at, self._series.open_from + TOLD_EVERY_SECONDS))
             self._close(at)
             monotonic = time.monotonic()
             for names in (told.served, told.filter_errors, told.accepted, told.rejected, told.produced,

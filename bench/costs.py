@@ -1,5 +1,5 @@
 """What seeing costs: two systems that differ in one setting, under the same load in turns, so that a slow phase of
-the machine meets both."""
+the machine meets both. Who is first changes with every round; ``targets.py`` compares the two runs of a round."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -77,7 +77,7 @@ def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int 
             benches[way].last_run = bench.last_run = bench.last_run + 2
             warm_up(benches[way], arrangement, bench.profile.warm_seconds / 2)
         full = Offer(seconds=bench.profile.full_seconds, events=bench.profile.full_events_ten // 2)
-        for _ in range(bench.profile.cost_rounds):
-            for way, arrangement in arrangements.items():
+        for number in range(bench.profile.cost_rounds):
+            for way, arrangement in list(arrangements.items())[:: -1 if number % 2 else 1]:
                 benches[way].last_run = bench.next_run()
                 measure(benches[way], arrangement, full)

@@ -1,6 +1,6 @@
 """What was promised against what was measured, and Penstock against the baselines of the same run (pure)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import median
 
 from bench.model import (
@@ -116,9 +116,8 @@ def _off(results: Results, figure: str) -> float | None:
 
 
 def _events_of(results: Results, way: str, other: str) -> float | None:
-    """Events a second of one way over those of another, the median of their turns."""
-    mine, theirs = ([r.events_per_second for r in results.runs if r.scenario == each] for each in (way, other))
-    return round(median(mine) / median(theirs), 3) if mine and theirs else None
+    """Events a second of one way over those of another."""
+    return _by_rounds(results, way, other, lambda run: run.events_per_second)
 
 
 def _cpu_of(results: Results, way: str, other: str) -> float | None:
@@ -127,8 +126,13 @@ def _cpu_of(results: Results, way: str, other: str) -> float | None:
     def cpu(run: Run) -> float:
         return sum(us for group, us in run.cpu_us_per_event.items() if group not in ("generator", "sink"))
 
-    mine, theirs = ([cpu(r) for r in results.runs if r.scenario == each] for each in (way, other))
-    return round(median(mine) / median(theirs), 3) if mine and theirs else None
+    return _by_rounds(results, way, other, cpu)
+
+
+def _by_rounds(results: Results, way: str, other: str, value: Callable[[Run], float]) -> float | None:
+    """The median over all rounds of what the two runs of a round, which are neighbours in time, make together."""
+    mine, theirs = ([value(r) for r in results.runs if r.scenario == each] for each in (way, other))
+    return round(median(a / b for a, b in zip(mine, theirs, strict=True)), 3) if mine and all(theirs) else None
 
 
 def ratios(results: Results) -> list[Ratio]:

@@ -10,7 +10,7 @@ from penstock.filter.check import problems
 from penstock.filter.matching import matching
 from penstock.pipeline.filter_errors import errors_by_place
 from penstock.pipeline.handover import handed_over, parse_row
-from penstock.pipeline.trial import RECORD
+from tests.filter.records import RECORD
 
 DIALECT = "penstock.dev/cesql-data"
 DATA = {

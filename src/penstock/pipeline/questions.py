@@ -47,7 +47,7 @@ def routes(environment: Environment) -> Mapping[str, Handler]:
 
 
 class Trials:
-    """Filters tried on events, one question after the other: each compiles code, which takes a moment and memory."""
+    """Filters tried on events, one question after the other: each sets how code is generated."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session.newSession()  # trials change how code is generated, which is not for the queries

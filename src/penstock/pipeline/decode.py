@@ -4,7 +4,9 @@ Steps of SQL, like those of ``filter.matching``, which come behind them and use 
 attribute, its type where a format keeps types, and what is found at paths into JSON data.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from pyspark.sql import DataFrame
 
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_values import literal
@@ -28,6 +30,13 @@ DATA = Column(
     f"THEN try_parse_json(cast({IN_BASE64} AS string)) END) "
     f"WHEN {IS_JSON.format('content_type')} THEN try_parse_json(cast(value AS string)) END",
 )
+
+
+def with_columns(records: DataFrame, steps: Iterable[Sequence[Column]]) -> DataFrame:
+    """Each step adds its columns, which those after it may use; what nobody uses Spark leaves out."""
+    for step in steps:
+        records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
+    return records
 
 
 def decoded(matched: Matching) -> Iterator[Sequence[Column]]:

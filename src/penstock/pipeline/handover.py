@@ -40,7 +40,7 @@ from penstock.event.kafka import decode_record
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_values import literal
 from penstock.filter.matching import Column, Matching, text_of
-from penstock.pipeline.decode import decoded
+from penstock.pipeline.decode import decoded, with_columns
 
 PREFIX_WIDTH = 48
 WHOLE_STAGE_SQL = 6_000  # characters of the filters' SQL
@@ -95,13 +95,12 @@ def handed_over(records: DataFrame, matched: Matching, subscriptions: Sequence[S
 
     A record that is addressed to one subscription (a dead letter on its second way) goes there and nowhere else.
 
-    Each step adds the columns that the steps after it use more than once; unused ones Spark leaves out.
+    Each step adds the columns that the steps after it use more than once.
     """
     for name, value in codegen_settings(matched).items():
         records.sparkSession.conf.set(name, value)
     time = TIME_SQL if "timestamp" in records.columns else NO_TIME_SQL
-    for step in (*decoded(matched), *matched.steps, *_packed(matched, subscriptions, time)):
-        records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
+    records = with_columns(records, (*decoded(matched), *matched.steps, *_packed(matched, subscriptions, time)))
     origin = ORIGIN_SQL if _sources(subscriptions) else ""
     return records.selectExpr(f"{ROW_SQL % origin} AS row")
 

@@ -47,10 +47,10 @@ def routes(environment: Environment) -> Mapping[str, Handler]:
 
 
 class Trials:
-    """Filters tried on events, one question after the other: each sets how code is generated."""
+    """Filters tried on events, one question after the other, since large ones take memory."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._session = session.newSession()  # trials change how code is generated, which is not for the queries
+        self._session = session
         self._turn = threading.Lock()
 
     def answer(self, body: bytes) -> Answered:

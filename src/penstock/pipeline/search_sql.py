@@ -13,7 +13,7 @@ from penstock.contract.questions import Search
 from penstock.contract.telemetry import RECEIVED
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_values import literal
-from penstock.pipeline.decode import HEADERS, attribute_text
+from penstock.pipeline.decode import HEADERS, attribute_text, with_columns
 
 EXACT = ("id", "source", "subject")
 SHOWN = ("id", "source", "type", "subject", "time", "datacontenttype")
@@ -21,8 +21,7 @@ SHOWN = ("id", "source", "type", "subject", "time", "datacontenttype")
 
 def wanted_rows(records: DataFrame, asked: Search) -> DataFrame:
     """What is told of the events among them that are wanted; neither headers nor data, which may be large."""
-    for step in HEADERS:  # only computed where somebody asks for them
-        records = records.selectExpr("*", *(f"{each.sql} AS {each.name}" for each in step))
+    records = with_columns(records, HEADERS)  # only computed where somebody asks for them
     together = " AND ".join(f"({each})" for each in _conditions(asked))  # the first that does not hold ends it
     return records.where(together).selectExpr(
         *("topic", "partition", "offset"),

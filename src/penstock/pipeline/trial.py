@@ -13,10 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
-from penstock.filter.matching import matching
+from penstock.filter.matching import Matching, matching
 from penstock.filter.parts import Answer, Part, because, numbered, parts_of
+from penstock.pipeline.decode import decoded, with_columns
 from penstock.pipeline.filter_errors import errors_by_place
-from penstock.pipeline.handover import handed_over, parse_row
+from penstock.pipeline.handover import NO_ERRORS
 
 
 class Verdict(NamedTuple):
@@ -48,13 +49,12 @@ def try_many(
             each.parts = parts_of(each.filters)
             asked += ([part.filter] for part in numbered(each.parts))
     verdicts: dict[int, list[Verdict]] = {}
-    for packed in handed_over(_records(session, events), matching(asked)).collect() if events else ():
-        parsed = parse_row(bytes(packed.row))
-        found, errors = set(parsed.row.matched), errors_by_place(parsed.errors)
-        answers = [Answer(place in found, errors.get(place)) for place in range(len(asked))]
-        attributes = events[parsed.row.offset].attributes
+    for row in _matched(_records(session, events), matching(asked)).collect() if events else ():
+        found, errors = set(row.places.split(",")), errors_by_place(row.errors.encode() or NO_ERRORS)
+        answers = [Answer(str(place) in found, errors.get(place)) for place in range(len(asked))]
+        attributes = events[row.offset].attributes
         by_filters = {key: each.verdict(answers, attributes) for key, each in tried.items()}
-        verdicts[parsed.row.offset] = [by_filters[json.dumps(each)] for each in filters]
+        verdicts[row.offset] = [by_filters[json.dumps(each)] for each in filters]
     return [verdicts[offset] for offset in range(len(events))]
 
 
@@ -78,6 +78,11 @@ def _records(session: SparkSession, events: Sequence[Event]) -> DataFrame:
         headers = [{"key": name, "value": value} for name, value in record.headers]
         rows.append({"partition": 0, "offset": offset, "value": record.value, "headers": headers})
     return session.createDataFrame(pyarrow.Table.from_pylist(rows, columns))
+
+
+def _matched(records: DataFrame, found: Matching) -> DataFrame:
+    columns = with_columns(records, (*decoded(found), *found.steps))
+    return columns.selectExpr("offset", f"{found.places} AS places", f"{found.errors} AS errors")
 
 
 @dataclass

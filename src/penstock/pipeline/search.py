@@ -30,7 +30,7 @@ from penstock.kafka.clusters import Clusters
 from penstock.kafka.record_times import RecordTimes, Spot
 from penstock.pipeline import spans
 from penstock.pipeline.running import first_line
-from penstock.pipeline.search_sql import wanted_rows
+from penstock.pipeline.search_sql import shown, wanted_rows
 from penstock.pipeline.spans import Partition, Span, Spans
 
 AT_A_TIME = 2
@@ -44,12 +44,16 @@ OPTIONS = {
     "kafka.fetch.max.wait.ms": "10",  # Kafka answers other requests of a client only behind a fetch that waits
     # Spark keeps a client of every partition for a while, with what it has fetched: in a heap of half a gigabyte.
     "kafka.max.partition.fetch.bytes": str(256 * 1024),
-    "kafka.max.poll.records": "5000",  # all of it: after every poll Spark asks for both ends of the topic
+    # Of these objects most live for a moment. With more of them at a time it is the garbage collector that works.
+    "kafka.max.poll.records": "1000",
 }
 # Spark's older way of reading Kafka in batches makes objects of all rows, and rows of the objects: twice the work.
 SETTINGS = {
     "spark.sql.sources.useV1SourceList": "",
     "spark.sql.subexpressionElimination.enabled": "true",  # each attribute looks through the same headers
+    # Spark 4.2 loses a column that is asked for as a whole and for one of its fields.
+    "spark.sql.optimizer.expression.nestedPruning.enabled": "false",
+    "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
 }
 
 Line = dict[str, Any]
@@ -205,7 +209,7 @@ class _Running:
         seen = Observation()
         found = wanted_rows(self._records(cluster, taken), self._asked).observe(seen, count(lit(1)).alias("matched"))
         newest = found.orderBy("timestamp", "topic", "partition", "offset", ascending=False).limit(self._asked.latest)
-        rows = [_shown(row.asDict(), cluster) for row in newest.collect()]
+        rows = [_placed(shown(row), cluster) for row in newest.collect()]
         return Piece(rows, int(seen.get["matched"]), self._oldest_of(cluster, taken))
 
     def _oldest_of(self, cluster: Cluster, taken: Spans) -> float | None:
@@ -259,7 +263,7 @@ def _result(job: "Future[Piece]") -> Piece:
         raise Unavailable(f"the search failed: {first_line(error)}") from error
 
 
-def _shown(row: Line, cluster: Cluster) -> Line:
+def _placed(row: Line, cluster: Cluster) -> Line:
     place = row["topic"] if cluster.is_home else f"{row['topic']}@{cluster.bootstrap_servers}"
     return {**row, "place": place, "received": _iso(row["received_ms"] / 1000)}
 

@@ -35,7 +35,7 @@ class Clusters:
 
     def __init__(self, home: KafkaConnection, secrets_dir: Path) -> None:
         self._home = Clients(home)
-        self._secrets_dir = secrets_dir
+        self.secrets_dir = secrets_dir
         self._lock = threading.RLock()
         self._members: dict[Cluster, _Member] = {}
 
@@ -59,7 +59,7 @@ class Clusters:
         found = member.clients.connection.security
         if found is None:
             return settings
-        return settings | java_files.java_settings(found, self._secrets_dir, cluster.secret, member.version)
+        return settings | java_files.java_settings(found, self.secrets_dir, cluster.secret, member.version)
 
     def require(self, cluster: Cluster) -> None:
         """Raises Unavailable or Misconfigured when the cluster did not answer lately. Home is asked by its users."""
@@ -107,8 +107,8 @@ class Clusters:
         connection = replace(self.home, bootstrap_servers=cluster.bootstrap_servers, security=None)
         version = ""
         if cluster.secret:
-            data = secret_files.read(self._secrets_dir, cluster.secret)
-            version = secret_files.version_of(self._secrets_dir, data)
+            data = secret_files.read(self.secrets_dir, cluster.secret)
+            version = secret_files.version_of(self.secrets_dir, data)
             if before is not None and before.version == version:
                 before.read_at = time.monotonic()
                 return before

@@ -19,6 +19,7 @@ PRELOADED = (
     "pyspark.sql.types",
     "pyspark.worker",
     "penstock.pipeline.worker",
+    "penstock.pipeline.scan",
 )
 TRACING = ("penstock.delivery.tracing", "opentelemetry.exporter.otlp.proto.http.trace_exporter")  # half a second
 

@@ -1,26 +1,24 @@
 """Events found in topics, by Spark: batch jobs in the session of the queries, over the newest records first.
 
-    POST /search ─▶ offsets (Kafka) ─▶ piece by piece: read ─▶ look at headers ─▶ decode ─▶ conditions ─▶ newest
+    POST /search ─▶ offsets (Kafka) ─▶ piece by piece: stretches ─▶ workers (scan.py) ─▶ newest
                                        └─ told a few times a second; who goes away ends the job ─┘
 
 A job has few tasks, so that deliveries hardly notice; at most two searches run at a time, and others wait for them.
 Called by ``questions``.
 """
 
-import json
 import os
 import threading
 import time
 import uuid
-import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql.functions import count, lit
+from pyspark.sql import SparkSession
 
 from penstock.contract.model import Cluster
 from penstock.contract.questions import Search
@@ -28,44 +26,24 @@ from penstock.errors import PenstockError, Rejected, Unavailable
 from penstock.kafka import topics
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.record_times import RecordTimes, Spot
+from penstock.kafka.stretches import Stretch
 from penstock.pipeline import spans
 from penstock.pipeline.running import first_line
-from penstock.pipeline.search_sql import shown, wanted_rows
+from penstock.pipeline.scan import Scan, scan
 from penstock.pipeline.spans import Partition, Span, Spans
+from penstock.pipeline.wanted import Line, newest_first
 
 AT_A_TIME = 2
 TELL_SECONDS = 0.25
 TIME_SECONDS = 0.5  # for a look at how far back it has come
 TASKS = max(2, (os.cpu_count() or 2) // 2)  # of a job, whatever the number of partitions
-OPTIONS = {
-    "includeHeaders": "true",
-    "failOnDataLoss": "false",  # what retention takes meanwhile was not found
-    "minPartitions": str(TASKS),
-    "kafka.fetch.max.wait.ms": "10",  # Kafka answers other requests of a client only behind a fetch that waits
-    # Spark keeps a client of every partition for a while, with what it has fetched: in a heap of half a gigabyte.
-    "kafka.max.partition.fetch.bytes": str(256 * 1024),
-    # Of these objects most live for a moment. With more of them at a time it is the garbage collector that works.
-    "kafka.max.poll.records": "1000",
-}
-# Spark's older way of reading Kafka in batches makes objects of all rows, and rows of the objects: twice the work.
-SETTINGS = {
-    "spark.sql.sources.useV1SourceList": "",
-    "spark.sql.subexpressionElimination.enabled": "true",  # each attribute looks through the same headers
-    # Spark 4.2 loses a column that is asked for as a whole and for one of its fields.
-    "spark.sql.optimizer.expression.nestedPruning.enabled": "false",
-    "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
-}
-
-Line = dict[str, Any]
 
 
 class Searches:
     """All searches of a dispatcher."""
 
     def __init__(self, session: SparkSession, clusters: Clusters) -> None:
-        self._session = session.newSession()  # the same Spark, with settings of its own
-        for name, value in SETTINGS.items():
-            self._session.conf.set(name, value)
+        self._session = session
         self._clusters = clusters
         self._seats = threading.BoundedSemaphore(AT_A_TIME)
         # Jobs run in threads of their own, since whoever asked is told meanwhile; and the same ones, since each has
@@ -195,7 +173,7 @@ class _Running:
                 job.cancel()
                 # And those of this group that are still being planned.
                 self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
-        self._rows = sorted([*self._rows, *rows], key=_newest_first)[: self._asked.latest]
+        self._rows = sorted([*self._rows, *rows], key=newest_first)[: self._asked.latest]
         self._matched += matched
         self._event_time = event_time or self._event_time
         self._scanned += spans.size(taken)
@@ -205,12 +183,16 @@ class _Running:
         yield self._progress()
 
     def _job(self, cluster: Cluster, taken: Spans) -> Piece:
-        self._session.sparkContext.setJobGroup(self._group, "search")
-        seen = Observation()
-        found = wanted_rows(self._records(cluster, taken), self._asked).observe(seen, count(lit(1)).alias("matched"))
-        newest = found.orderBy("timestamp", "topic", "partition", "offset", ascending=False).limit(self._asked.latest)
-        rows = [_placed(shown(row), cluster) for row in newest.collect()]
-        return Piece(rows, int(seen.get["matched"]), self._oldest_of(cluster, taken))
+        context = self._session.sparkContext
+        context.setJobGroup(self._group, "search")
+        parts = [[Stretch(*where, *span) for where, span in part.items()] for part in spans.divided(taken, TASKS)]
+        what = Scan(self._clusters.home, cluster, str(self._clusters.secrets_dir), self._asked)
+        found = context.parallelize(parts, len(parts)).mapPartitions(partial(scan, what)).collect()
+        for each in found:
+            if each.problem:
+                raise Unavailable(each.problem)
+        rows = [_placed(row, cluster) for each in found for row in each.rows]
+        return Piece(rows, sum(each.matched for each in found), self._oldest_of(cluster, taken))
 
     def _oldest_of(self, cluster: Cluster, taken: Spans) -> float | None:
         """When the oldest record of a piece was written, by its largest span; nobody asks when nothing is left."""
@@ -222,23 +204,6 @@ class _Running:
             return min(times.of([Spot(where.topic, where.number, span.begin)], TIME_SECONDS).values(), default=None)
         finally:
             times.close()
-
-    def _records(self, cluster: Cluster, taken: Spans) -> DataFrame:
-        first: dict[str, dict[str, int]] = {}
-        last: dict[str, dict[str, int]] = {}
-        for where, span in taken.items():
-            first.setdefault(where.topic, {})[str(where.number)] = span.begin
-            last.setdefault(where.topic, {})[str(where.number)] = span.end
-        java = {f"kafka.{name}": value for name, value in self._clusters.java_settings(cluster).items()}
-        options = OPTIONS | java
-        # Spark keeps consumers by group and partition, and wants those of a group to be alike.
-        options["kafka.group.id"] = f"penstock-search-{zlib.crc32(json.dumps(options, sort_keys=True).encode()):08x}"
-        reader = self._session.read.format("kafka").options(**options)
-        reader = reader.option(
-            "assign", json.dumps({topic: [int(each) for each in of] for topic, of in first.items()})
-        )
-        reader = reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(last))
-        return reader.load().coalesce(TASKS)
 
     # ── what is told ──
 
@@ -266,10 +231,6 @@ def _result(job: "Future[Piece]") -> Piece:
 def _placed(row: Line, cluster: Cluster) -> Line:
     place = row["topic"] if cluster.is_home else f"{row['topic']}@{cluster.bootstrap_servers}"
     return {**row, "place": place, "received": _iso(row["received_ms"] / 1000)}
-
-
-def _newest_first(row: Line) -> tuple[int, str, int, int]:
-    return -row["timestamp"], row["topic"], -row["partition"], -row["offset"]
 
 
 def _iso(seconds: float | None) -> str | None:

@@ -58,6 +58,24 @@ def without(spans: Spans, searched: Spans) -> Spans:
     return {where: span for where, span in left.items() if span.size}
 
 
+def divided(spans: Mapping[Partition, Span], parts: int) -> list[Spans]:
+    """The same records in so many parts of the same size, or fewer; of a partition a part has one span at most."""
+    most = -(-size(spans) // parts)
+    found: list[Spans] = [{}]
+    room = most
+    for where, span in spans.items():
+        begin = span.begin
+        while begin < span.end:
+            if not room:
+                found.append({})
+                room = most
+            end = min(span.end, begin + room)
+            found[-1][where] = Span(begin, end)
+            room -= end - begin
+            begin = end
+    return [each for each in found if each]
+
+
 def next_size(before: int, *, whole: bool) -> int:
     """After a piece of that size; 0: the first."""
     if not before:

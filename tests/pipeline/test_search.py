@@ -146,7 +146,7 @@ def test_one_among_a_hundred_thousand(searches: Searches, many: str) -> None:
     ((row,), done) = found(searches, asked(many, id="e-777", whole=True))
     assert row["received"] == "2025-11-16T13:33:20.777Z"
     assert done["scanned"] == MANY
-    assert time.monotonic() - began < 15.0  # a second on a machine that has nothing else to do: see the benchmark
+    assert time.monotonic() - began < 5.0  # half a second on a machine that has nothing else to do: see the benchmark
 
 
 def test_the_newest_are_found_without_reading_all(searches: Searches, many: str) -> None:

@@ -121,6 +121,7 @@ class Many(msgspec.Struct, frozen=True, kw_only=True):
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """What Penstock shows of itself, and what generator and sink have counted. Latencies in milliseconds."""
 
+    rate: float  # of the events that were offered, in a second
     accepted_shown: int
     accepted_sent: int
     delivered_shown: int
@@ -186,7 +187,7 @@ class Results(msgspec.Struct, kw_only=True):
     hour: Hour | None = None
     many: Many | None = None
     explained: list[Explained] = []
-    truth: Truth | None = None
+    truth: list[Truth] = []
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

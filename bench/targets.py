@@ -101,18 +101,20 @@ def _explained(results: Results, records: int) -> float | None:
 
 
 def _untrue(results: Results) -> int | None:
-    found = results.truth
-    if found is None:
+    """At all rates together."""
+    if not results.truth:
         return None
-    return abs(found.accepted_shown - found.accepted_sent) + abs(found.delivered_shown - found.delivered_seen)
+    accepted = sum(abs(each.accepted_shown - each.accepted_sent) for each in results.truth)
+    return accepted + sum(abs(each.delivered_shown - each.delivered_seen) for each in results.truth)
 
 
 def _off(results: Results, figure: str) -> float | None:
-    """By which share of it."""
-    if results.truth is None:
-        return None
-    seen = getattr(results.truth, f"{figure}_seen")
-    return round(abs(getattr(results.truth, f"{figure}_shown") - seen) / seen, 3) if seen else None
+    """By which share of it, at the rate at which it is worst."""
+    shares = []
+    for each in results.truth:
+        shown, seen = getattr(each, f"{figure}_shown"), getattr(each, f"{figure}_seen")
+        shares.append(abs(shown - seen) / seen if seen else 1.0)
+    return round(max(shares), 3) if shares else None
 
 
 def _events_of(results: Results, way: str, other: str) -> float | None:

@@ -17,27 +17,35 @@ from penstock.telemetry.metrics import ACCEPTED, DELIVERED, WHOLE_WAY
 
 NAME = "truth"
 TRIGGERS = 10
-RATE = 1000.0
+RATES = (50.0, 1000.0)  # one at which nobody waits, and one that takes all the machine has
 TOLD_SECONDS = 3.0  # workers tell once a second
 SAMPLE = re.compile(r'^(\w+)\{kind="\w+",namespace="default",name="truth[-\d]*"(?:,le="(.+)")?\} (\S+)$')
 
 
 def truth(bench: Bench) -> None:
-    """Ten triggers at a steady rate: counts, rates and the whole way, as shown and as measured from outside."""
+    """Ten triggers at steady rates: counts, rates and the whole way, as shown and as measured from outside."""
     resources = [broker(NAME), *(trigger(f"{NAME}-{n}", NAME, bench.sink.url(n)) for n in range(TRIGGERS))]
     with bench.step(f"apply a broker with {TRIGGERS} triggers"):
         bench.system.apply(*resources)
     arrangement = Arrangement(SHOWN, TRIGGERS, bench.system.address(NAME))
     warm_up(bench, arrangement, bench.profile.warm_seconds / 2)
+    for rate in RATES:
+        bench.results.truth.append(_compared(bench, arrangement, rate))
+    for each in reversed(resources):
+        bench.system.command("delete", each["kind"].lower(), each["metadata"]["name"])
+
+
+def _compared(bench: Bench, arrangement: Arrangement, rate: float) -> Truth:
     time.sleep(TOLD_SECONDS)
     before, watcher = _metrics(bench), Watcher(bench)
-    run = measure(bench, arrangement, Offer(RATE, bench.profile.steady_seconds))
+    run = measure(bench, arrangement, Offer(rate, bench.profile.steady_seconds))
     watcher.stop()
     time.sleep(TOLD_SECONDS)
     grown = _metrics(bench) - before
     buckets = _buckets(grown)
     count = grown[WHOLE_WAY.name + "_count", ""]
-    bench.results.truth = Truth(
+    return Truth(
+        rate=rate,
         accepted_shown=int(grown[ACCEPTED.name, ""]),
         accepted_sent=run.acknowledged,
         delivered_shown=int(grown[DELIVERED.name, ""]),
@@ -53,8 +61,6 @@ def truth(bench: Bench) -> None:
         whole_way_p99_shown=round((quantile(buckets, 0.99) or 0) * 1000, 3),
         whole_way_p99_seen=run.whole_way.p99,
     )
-    for each in reversed(resources):
-        bench.system.command("delete", each["kind"].lower(), each["metadata"]["name"])
 
 
 class Watcher:

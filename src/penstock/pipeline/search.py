@@ -36,7 +36,7 @@ from penstock.pipeline.wanted import Line, newest_first
 AT_A_TIME = 2
 TELL_SECONDS = 0.25
 TIME_SECONDS = 0.5  # for a look at how far back it has come
-TASKS = max(2, (os.cpu_count() or 2) // 2)  # of a job, whatever the number of partitions
+TASKS = min(8, max(2, (os.cpu_count() or 2) // 2))  # of a job, whatever the number of partitions
 
 
 class Searches:

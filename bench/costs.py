@@ -76,7 +76,7 @@ def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int 
         for way, arrangement in arrangements.items():
             benches[way].last_run = bench.last_run = bench.last_run + 2
             warm_up(benches[way], arrangement, bench.profile.warm_seconds / 2)
-        full = Offer(seconds=bench.profile.full_seconds, events=bench.profile.full_events_ten // 2)
+        full = Offer(seconds=bench.profile.full_seconds, events=bench.profile.full_events_ten // 3)
         for number in range(bench.profile.cost_rounds):
             for way, arrangement in list(arrangements.items())[:: -1 if number % 2 else 1]:
                 benches[way].last_run = bench.next_run()

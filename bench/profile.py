@@ -25,7 +25,7 @@ class Profile:
     idle_brokers: int = 100
     many_triggers: int = 500
     many_channels: int = 50
-    cost_rounds: int = 10
+    cost_rounds: int = 16
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500
 

@@ -6,10 +6,8 @@
 Written by the delivering loop, read by ``pipeline.delivery_counts``. Pure but for the clock.
 """
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter, sub
 from time import time
 from typing import Any, NamedTuple, Protocol
@@ -24,7 +22,7 @@ from penstock.contract.telemetry import (
     Holds,
     Served,
 )
-from penstock.telemetry.histogram import BOUNDS, Durations
+from penstock.telemetry.histogram import Durations, durations
 
 WHY_BYTES = 200
 OF_SINK = frozenset({DEAD_LETTERED, TO_SINK_RETRIED, SINK_GIVEN_UP})  # requests to the dead letter sink
@@ -37,6 +35,9 @@ CLASS_OF_HUNDRED = {2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 # ended (contract.telemetry.DELIVERED and its neighbours); failures including this one; why.
 Noted = tuple[int, float, float, float, float, int, int, int, str]
 OFFSET, RECEIVED, WRITTEN, BEGAN, ANSWERED, STATUS, ENDED, FAILURES = range(8)
+Field = Callable[[Noted], Any]
+_received, _written, _began, _answered = map(itemgetter, (RECEIVED, WRITTEN, BEGAN, ANSWERED))
+_status, _ended, _failures = map(itemgetter, (STATUS, ENDED, FAILURES))
 
 
 class Attempted(Protocol):
@@ -96,19 +97,21 @@ def how_failed(attempt: Any, *, is_last: bool) -> int:
 
 
 def summed_up(matched: int, noted: Sequence[Noted]) -> Served:
-    if any(map(OF_SINK.__contains__, map(itemgetter(ENDED), noted))):
+    """Of attempts in the thousands: loops in C where it can be."""
+    ways = set(map(_ended, noted))
+    if not ways.isdisjoint(OF_SINK):
         noted = [each for each in noted if each[ENDED] not in OF_SINK]
+        ways -= OF_SINK
     if not noted:
         return Served(matched=matched)
-    failed = [each for each in noted if each[ENDED] != DELIVERED]
-    delivered = [each for each in noted if each[ENDED] == DELIVERED] if failed else noted
+    delivered = noted if ways == {DELIVERED} else [each for each in noted if each[ENDED] == DELIVERED]
     return Served(
         matched=matched,
         attempts=_classes(noted),
-        retries=sum(1 for *_, failures, _ in delivered if failures) + sum(1 for *_, n, _ in failed if n > 1),
-        kafka_to_subscriber=_durations(delivered, WRITTEN, BEGAN),
-        subscriber=_durations(noted, BEGAN, ANSWERED),
-        whole_way=_durations(delivered, RECEIVED, ANSWERED),
+        retries=_retries(noted),
+        kafka_to_subscriber=_durations(delivered, _written, _began),
+        subscriber=_durations(noted, _began, _answered),
+        whole_way=_durations(delivered, _received, _answered),
     )
 
 
@@ -125,20 +128,27 @@ def logged(place: int, noted: Iterable[Noted], base: float) -> list[tuple[Any, .
     ]
 
 
-def _durations(noted: Sequence[Noted], begin: int, end: int) -> Durations | None:
+def _retries(noted: Sequence[Noted]) -> int:
+    """Attempts with a failure before them; one that failed counts itself among its failures."""
+    if not any(map(_failures, noted)):
+        return 0
+    return sum(1 for each in noted if each[FAILURES] > (0 if each[ENDED] == DELIVERED else 1))
+
+
+def _durations(noted: Sequence[Noted], begin: Field, end: Field) -> Durations | None:
     """A clock that was set back makes no negative ones."""
     if not noted:
         return None
-    seconds = list(map(sub, map(itemgetter(end), noted), map(itemgetter(begin), noted)))
+    seconds = list(map(sub, map(end, noted), map(begin, noted)))
     if min(seconds) < 0:
         seconds = [max(0.0, each) for each in seconds]
-    return Durations(dict(Counter(map(partial(bisect_left, BOUNDS), seconds))), sum(seconds))
+    return durations(seconds)
 
 
 def _classes(noted: Sequence[Noted]) -> dict[str, int]:
     """How many attempts ended in each class of answers."""
     found: Counter[str] = Counter()
-    for status, count in Counter(map(itemgetter(STATUS), noted)).items():
+    for status, count in Counter(map(_status, noted)).items():
         if status:
             found[CLASS_OF_HUNDRED.get(status // 100, "error")] += count
         else:

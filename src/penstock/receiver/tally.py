@@ -7,7 +7,6 @@ whoever is asked adds them up.
 
 import os
 import socket
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +14,7 @@ from time import time
 
 from penstock.contract.telemetry import Telemetry, decode_telemetry, encode_telemetry
 from penstock.telemetry.exposition import Sample, render
-from penstock.telemetry.histogram import BOUNDS, Durations
+from penstock.telemetry.histogram import Durations, durations
 from penstock.telemetry.metrics import (
     ACCEPTED,
     INGRESS_CONNECTIONS,
@@ -97,8 +96,7 @@ class Tally:
 
     def _count_waits(self) -> None:
         for address, waits in self._waits.items():
-            counted = Durations(dict(Counter([bisect_left(BOUNDS, each) for each in waits])), sum(waits))
-            self._ingress.setdefault(address, Durations({})).add(counted)
+            self._ingress.setdefault(address, Durations({})).add(durations(waits))
         self._waits.clear()
 
     def _neighbours(self) -> Iterable[Telemetry]:
@@ -134,8 +132,8 @@ def _add(total: Telemetry, growth: Telemetry) -> None:
         found = total.rejected.setdefault(address, {})
         for reason, requests in reasons.items():
             found[reason] = found.get(reason, 0) + requests
-    for address, durations in growth.ingress.items():
-        total.ingress.setdefault(address, Durations({})).add(durations)
+    for address, waits in growth.ingress.items():
+        total.ingress.setdefault(address, Durations({})).add(waits)
 
 
 def _write(path: Path, content: bytes) -> None:

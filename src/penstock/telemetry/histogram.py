@@ -4,7 +4,7 @@ Kept sparse (most durations of a subscription fall into a few buckets) and as gr
 Pure.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
 import msgspec
@@ -42,6 +42,19 @@ class Durations(msgspec.Struct):
     def quantile(self, share: float) -> float | None:
         """The duration that this share of all stays below, in seconds; None when there are none."""
         return quantile(self.counts, share)
+
+
+def durations(seconds: list[float]) -> Durations:
+    """Many at once, for half of what ``observe`` takes for each. Sorts the list."""
+    seconds.sort()
+    counts = {}
+    below, bucket = 0, bisect_left(BOUNDS, seconds[0]) if seconds else 0
+    while below < len(seconds):
+        end = bisect_right(seconds, BOUNDS[bucket], below) if bucket < len(BOUNDS) else len(seconds)
+        if end > below:
+            counts[bucket] = end - below
+        below, bucket = end, bucket + 1
+    return Durations(counts, sum(seconds))
 
 
 def quantile(counts: Mapping[int, int], share: float) -> float | None:

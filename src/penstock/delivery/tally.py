@@ -132,7 +132,7 @@ def _retries(noted: Sequence[Noted]) -> int:
     """Attempts with a failure before them; one that failed counts itself among its failures."""
     if not any(map(_failures, noted)):
         return 0
-    return sum(1 for each in noted if each[FAILURES] > (0 if each[ENDED] == DELIVERED else 1))
+    return sum(1 for *_, ended, failures, _ in noted if failures > (0 if ended == DELIVERED else 1))
 
 
 def _durations(noted: Sequence[Noted], begin: Field, end: Field) -> Durations | None:

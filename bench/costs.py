@@ -1,5 +1,8 @@
-"""What seeing costs: two systems that differ in one setting, under the same load in turns, so that a slow phase of
-the machine meets both. Who is first changes with every round; ``targets.py`` compares the two runs of a round."""
+"""What seeing costs: systems that differ in one setting, under the same load in turns, so that a slow phase of the
+machine meets all of them. Who is first changes with every round; ``targets.py`` compares the runs of a round.
+
+The system without is there twice: what its two copies differ by is what the machine does, not what seeing costs.
+"""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -8,7 +11,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from bench.measure import Arrangement, Bench, Offer, measure, warm_up
-from bench.model import WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
+from bench.model import AGAIN, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
 from bench.system import System, SystemFailed, broker, trigger
 
 NAME = "costs"
@@ -18,7 +21,8 @@ TRACED_SHARE = 0.01
 
 def telemetry(bench: Bench) -> None:
     """Counting, durations and the log of every attempt, against none of it."""
-    in_turns(bench, {WITHOUT_TELEMETRY: {"PENSTOCK_TELEMETRY": "off"}, WITH_TELEMETRY: {}})
+    off = {"PENSTOCK_TELEMETRY": "off"}
+    in_turns(bench, {WITHOUT_TELEMETRY: off, WITH_TELEMETRY: {}, WITHOUT_TELEMETRY + AGAIN: off})
 
 
 def traces(bench: Bench) -> None:
@@ -29,7 +33,8 @@ def traces(bench: Bench) -> None:
             "PENSTOCK_TRACE_SAMPLING": str(TRACED_SHARE),
             "PENSTOCK_TRACE_ENDPOINT": url,
         }
-        in_turns(bench, {WITHOUT_TRACES: {"PENSTOCK_TRACE_EXPORTER": "none"}, WITH_TRACES: traced})
+        off = {"PENSTOCK_TRACE_EXPORTER": "none"}
+        in_turns(bench, {WITHOUT_TRACES: off, WITH_TRACES: traced, WITHOUT_TRACES + AGAIN: off})
 
 
 @contextmanager
@@ -78,6 +83,8 @@ def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int 
             warm_up(benches[way], arrangement, bench.profile.warm_seconds / 2)
         full = Offer(seconds=bench.profile.full_seconds, events=bench.profile.full_events_ten // 3)
         for number in range(bench.profile.cost_rounds):
-            for way, arrangement in list(arrangements.items())[:: -1 if number % 2 else 1]:
+            order = list(arrangements.items())
+            first = number % len(order)
+            for way, arrangement in order[first:] + order[:first]:
                 benches[way].last_run = bench.next_run()
                 measure(benches[way], arrangement, full)

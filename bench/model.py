@@ -24,6 +24,7 @@ WITH_TELEMETRY = "with telemetry"
 WITHOUT_TELEMETRY = "without telemetry"
 WITH_TRACES = "1 % traced"
 WITHOUT_TRACES = "nothing traced"
+AGAIN = ", again"  # a second system, like the one of that name in everything
 FULL = "full"
 UNORDERED, BATCHES = "unordered", "batches of 100"  # backlogs
 ORDINARY = ", to an ordinary service"

@@ -8,21 +8,40 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from bench.measure import Arrangement, Bench, Offer, measure, warm_up
-from bench.model import AGAIN, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
+from bench.model import AGAIN, SAMPLED, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
+from bench.shares import sampled
 from bench.system import System, SystemFailed, broker, trigger
 
 NAME = "costs"
 TRIGGERS = 10
 TRACED_SHARE = 0.01
+SAMPLED_RATE = 500.0
 
 
 def telemetry(bench: Bench) -> None:
     """Counting, durations and the log of every attempt, against none of it."""
     off = {"PENSTOCK_TELEMETRY": "off"}
+    _sample(bench)
     in_turns(bench, {WITHOUT_TELEMETRY: off, WITH_TELEMETRY: {}, WITHOUT_TELEMETRY + AGAIN: off})
+
+
+def _sample(bench: Bench) -> None:
+    """Which share of all processor time goes to telling, at a steady rate."""
+    seconds = bench.profile.sampled_seconds
+    with ExitStack() as stack:
+        with bench.step(f"penstock up, {SAMPLED}"):
+            mine = replace(bench, system=stack.enter_context(System(bench.system.keep)))
+            arrangement = _arranged(mine, SAMPLED, TRIGGERS)
+        warm_up(mine, arrangement, bench.profile.warm_seconds / 4)
+        load = partial(measure, mine, arrangement, Offer(SAMPLED_RATE, seconds))
+        run, samples = sampled(mine.system.snapshot(), seconds, load)
+    bench.last_run = mine.last_run
+    ours = {group: us for group, us in run.cpu_us_per_event.items() if group not in ("generator", "sink")}
+    bench.results.telling_share = round(samples.share(ours), 4)
 
 
 def traces(bench: Bench) -> None:
@@ -73,11 +92,8 @@ def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int 
         for way, environment in ways.items():
             with bench.step(f"penstock up, {way}"):
                 system = stack.enter_context(System(bench.system.keep, environment))
-                system.apply(
-                    broker(NAME), *(trigger(f"{NAME}-{n}", NAME, bench.sink.url(n)) for n in range(triggers))
-                )
-            benches[way] = replace(bench, system=system)
-            arrangements[way] = Arrangement(way, triggers, system.address(NAME))
+                benches[way] = replace(bench, system=system)
+                arrangements[way] = _arranged(benches[way], way, triggers)
         for way, arrangement in arrangements.items():
             benches[way].last_run = bench.last_run = bench.last_run + 2
             warm_up(benches[way], arrangement, bench.profile.warm_seconds / 2)
@@ -88,3 +104,9 @@ def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int 
             for way, arrangement in order[first:] + order[:first]:
                 benches[way].last_run = bench.next_run()
                 measure(benches[way], arrangement, full)
+
+
+def _arranged(bench: Bench, way: str, triggers: int) -> Arrangement:
+    resources = [trigger(f"{NAME}-{n}", NAME, bench.sink.url(n)) for n in range(triggers)]
+    bench.system.apply(broker(NAME), *resources)
+    return Arrangement(way, triggers, bench.system.address(NAME))

@@ -8,40 +8,24 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from bench import telling
 from bench.measure import Arrangement, Bench, Offer, measure, warm_up
-from bench.model import AGAIN, SAMPLED, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
-from bench.shares import sampled
+from bench.model import AGAIN, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
 from bench.system import System, SystemFailed, broker, trigger
 
 NAME = "costs"
 TRIGGERS = 10
 TRACED_SHARE = 0.01
-SAMPLED_RATE = 500.0
 
 
 def telemetry(bench: Bench) -> None:
     """Counting, durations and the log of every attempt, against none of it."""
     off = {"PENSTOCK_TELEMETRY": "off"}
-    _sample(bench)
+    with bench.step("one loop, telling and not"):
+        bench.results.telling_cost = round(telling.cost(bench.sink, bench.next_run(), bench.profile.telling_turns), 4)
     in_turns(bench, {WITHOUT_TELEMETRY: off, WITH_TELEMETRY: {}, WITHOUT_TELEMETRY + AGAIN: off})
-
-
-def _sample(bench: Bench) -> None:
-    """Which share of all processor time goes to telling, at a steady rate."""
-    seconds = bench.profile.sampled_seconds
-    with ExitStack() as stack:
-        with bench.step(f"penstock up, {SAMPLED}"):
-            mine = replace(bench, system=stack.enter_context(System(bench.system.keep)))
-            arrangement = _arranged(mine, SAMPLED, TRIGGERS)
-        warm_up(mine, arrangement, bench.profile.warm_seconds / 4)
-        load = partial(measure, mine, arrangement, Offer(SAMPLED_RATE, seconds))
-        run, samples = sampled(mine.system.snapshot(), seconds, load)
-    bench.last_run = mine.last_run
-    ours = {group: us for group, us in run.cpu_us_per_event.items() if group not in ("generator", "sink")}
-    bench.results.telling_share = round(samples.share(ours), 4)
 
 
 def traces(bench: Bench) -> None:

@@ -26,7 +26,7 @@ class Profile:
     many_triggers: int = 500
     many_channels: int = 50
     cost_rounds: int = 16
-    sampled_seconds: float = 30.0
+    telling_turns: int = 160  # even
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500
 
@@ -52,7 +52,7 @@ QUICK = Profile(
     many_triggers=50,
     many_channels=5,
     cost_rounds=2,
-    sampled_seconds=5.0,
+    telling_turns=20,
     consumer_events_one=3_000,
     consumer_events_ten=300,
 )

@@ -1,12 +1,10 @@
 """The benchmark's own arithmetic: a wrong percentile would be believed by everybody."""
 
-import pytest
 from bench.latency import Latency, percentile, summarize
 from bench.load import LoadResult
 from bench.measure import Arrangement, combine, per_event
 from bench.model import FULL, INGRESS, PENSTOCK, TEN_TERMS, Machine, Memory, Results, Run, without
 from bench.processes import Process, Snapshot, classify
-from bench.shares import Samples
 from bench.sink import Lane, SinkStats
 from bench.targets import targets
 
@@ -95,10 +93,3 @@ def test_a_filter_is_compared_with_the_turns_beside_it() -> None:
     measured = {target.what: target.measured for target in targets(results)}
     assert measured["ten-term CESQL filter, events/s over no filter"] == 0.75
     assert measured["1,000 exact filters, events/s over one trigger"] is None
-
-
-def test_the_share_of_telling_is_weighed_by_the_time_of_each_group() -> None:
-    samples = Samples()
-    samples.add("workers", ["main (a.py:1);note (penstock/delivery/tally.py:65) 5", "main (a.py:1);send (b.py:2) 95"])
-    samples.add("receiver", ["main (a.py:1) 10"])
-    assert samples.share({"workers": 600.0, "receiver": 100.0, "kafka": 300.0}) == pytest.approx(0.03)

@@ -1,16 +1,14 @@
-"""What happened to every attempt of a lane: counted at once, told once a second.
+"""What happened to every attempt of a lane: noted as cheaply as can be, summed up once a second.
 
-    note ─┬─▶ sums: counts and histograms, for the metrics
-          └─▶ a list ─▶ logged: a line for each, for whoever asks where an event is
+    note ─▶ a list ─┬─▶ summed_up: counts and histograms, for the metrics
+                    └─▶ logged: a line for each, for whoever asks where an event is
 
-Counted at once and not later from the list: what is a second old is no longer in the processor's cache, and to look
-at it again takes several times as long. Written by the delivering loop, read by ``pipeline.delivery_counts``. Pure
-but for the clock.
+Written by the delivering loop, read by ``pipeline.delivery_counts``. Pure but for the clock.
 """
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter, sub
 from time import time
 from typing import Any, NamedTuple, Protocol
 
@@ -24,21 +22,22 @@ from penstock.contract.telemetry import (
     Holds,
     Served,
 )
-from penstock.telemetry.histogram import BOUNDS, Durations
+from penstock.telemetry.histogram import Durations, durations
 
 WHY_BYTES = 200
 OF_SINK = frozenset({DEAD_LETTERED, TO_SINK_RETRIED, SINK_GIVEN_UP})  # requests to the dead letter sink
 TIMED_OUT = "timed out"
-FAILED = "failed"
 CLASS_OF_HUNDRED = {2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 
 
-# An attempt for one event: its offset, when the request began and was answered (seconds since the epoch), the status.
-# One that failed, or had failed before, is longer: how it ended (contract.telemetry.DELIVERED and its neighbours),
-# failures including this one, why.
-Noted = tuple[int, float, float, int] | tuple[int, float, float, int, int, int, str]
-PLAIN = 4  # the length of one that worked at once
-BEGAN = 1
+# An attempt for one event: its offset; when the receiver had it, when Kafka had it, when the request began and was
+# answered (seconds since the epoch; an event of unknown receipt was received when it was written); the status; how it
+# ended (contract.telemetry.DELIVERED and its neighbours); failures including this one; why.
+Noted = tuple[int, float, float, float, float, int, int, int, str]
+OFFSET, RECEIVED, WRITTEN, BEGAN, ANSWERED, STATUS, ENDED, FAILURES = range(8)
+Field = Callable[[Noted], Any]
+_received, _written, _began, _answered = map(itemgetter, (RECEIVED, WRITTEN, BEGAN, ANSWERED))
+_status, _ended, _failures = map(itemgetter, (STATUS, ENDED, FAILURES))
 
 
 class Attempted(Protocol):
@@ -51,89 +50,34 @@ class Attempted(Protocol):
     answered: float
 
 
-class Sums:
-    """Growth since the last time."""
-
-    __slots__ = ("answers", "retries", "subscriber", "subscriber_sum", "waited", "waited_sum", "whole", "whole_sum")
-
-    def __init__(self) -> None:
-        self.answers: dict[int | str, int] = {}  # attempts by status; without one by TIMED_OUT or FAILED
-        self.retries = 0
-        self.waited: dict[int, int] = {}  # from Kafka to the request; events by bucket, as in Durations
-        self.waited_sum = 0.0
-        self.subscriber: dict[int, int] = {}  # from the request to its answer
-        self.subscriber_sum = 0.0
-        self.whole: dict[int, int] = {}  # from the receiver to the answer
-        self.whole_sum = 0.0
-
-
 class Tally:
     """Of one lane."""
 
-    __slots__ = ("_sums", "last_error", "matched", "noted")
+    __slots__ = ("last_error", "matched", "noted")
 
     def __init__(self) -> None:
         self.matched = 0
         self.noted: list[Noted] = []
         self.last_error = ""  # since it last worked
-        self._sums: Sums | None = None
 
     def note(self, attempt: Attempted, ended: int = DELIVERED, why: str = "") -> None:
-        """In plain words, since it is done for every delivery. A clock that was set back makes no negative durations;
-        an event of unknown receipt was received when it was written."""
+        """Plain tuples, since there is one for every delivery."""
         began, answered, status, failures = attempt.began, attempt.answered, attempt.status, attempt.failures
         if not began:  # it was never sent
             began = answered = time()
-        sums = self._sums
-        if sums is None:
-            sums = self._sums = Sums()
-        if ended == DELIVERED:
-            for row in attempt.rows:
-                written = row.written or began
-                seconds = began - written if began > written else 0.0
-                bucket = bisect_left(BOUNDS, seconds)
-                sums.waited[bucket] = sums.waited.get(bucket, 0) + 1
-                sums.waited_sum += seconds
-                received = row.received or written
-                seconds = answered - received if answered > received else 0.0
-                bucket = bisect_left(BOUNDS, seconds)
-                sums.whole[bucket] = sums.whole.get(bucket, 0) + 1
-                sums.whole_sum += seconds
-        if ended not in OF_SINK:
-            events = len(attempt.rows)
-            seconds = answered - began if answered > began else 0.0
-            bucket = bisect_left(BOUNDS, seconds)
-            sums.subscriber[bucket] = sums.subscriber.get(bucket, 0) + events
-            sums.subscriber_sum += seconds * events
-            answer = status or (TIMED_OUT if TIMED_OUT in why else FAILED)
-            sums.answers[answer] = sums.answers.get(answer, 0) + events
-            if failures > (0 if ended == DELIVERED else 1):  # one that failed counts itself among its failures
-                sums.retries += events
-        if ended == DELIVERED and not failures:
-            for row in attempt.rows:
-                self.noted.append((row.offset, began, answered, status))
-        else:
+        if why:
             why = why[:WHY_BYTES]
-            for row in attempt.rows:
-                self.noted.append((row.offset, began, answered, status, ended, failures, why))
+        for row in attempt.rows:
+            written = row.written or began
+            self.noted.append(
+                (row.offset, row.received or written, written, began, answered, status, ended, failures, why)
+            )
 
-    def take(self) -> tuple[Served | None, list[Noted]]:
-        """What came since the last time: its sums, None when nothing did, and the attempts."""
-        matched, noted, sums = self.matched, self.noted, self._sums
-        if not (matched or noted):
-            return None, []
-        self.matched, self.noted, self._sums = 0, [], None
-        if sums is None:
-            return Served(matched=matched), noted
-        served = Served(
-            matched=matched,
-            attempts=_classes(sums.answers),
-            retries=sums.retries,
-            kafka_to_subscriber=Durations(sums.waited, sums.waited_sum) if sums.waited else None,
-            subscriber=Durations(sums.subscriber, sums.subscriber_sum) if sums.subscriber else None,
-            whole_way=Durations(sums.whole, sums.whole_sum) if sums.whole else None,
-        )
-        return served, noted
+    def take(self) -> tuple[int, list[Noted]]:
+        """What came since the last time: how many matched, and the attempts."""
+        taken = self.matched, self.noted
+        self.matched, self.noted = 0, []
+        return taken
 
 
 class SilentTally(Tally):
@@ -152,22 +96,66 @@ def how_failed(attempt: Any, *, is_last: bool) -> int:
     return GIVEN_UP if is_last and not attempt.lane.subscription.delivery.dead_letter_url else RETRIED
 
 
+def summed_up(matched: int, noted: Sequence[Noted]) -> Served:
+    """Of attempts in the thousands: loops in C where it can be."""
+    ways = set(map(_ended, noted))
+    if not ways.isdisjoint(OF_SINK):
+        noted = [each for each in noted if each[ENDED] not in OF_SINK]
+        ways -= OF_SINK
+    if not noted:
+        return Served(matched=matched)
+    delivered = noted if ways == {DELIVERED} else [each for each in noted if each[ENDED] == DELIVERED]
+    return Served(
+        matched=matched,
+        attempts=_classes(noted),
+        retries=_retries(noted),
+        kafka_to_subscriber=_durations(delivered, _written, _began),
+        subscriber=_durations(noted, _began, _answered),
+        whole_way=_durations(delivered, _received, _answered),
+    )
+
+
 def logged(place: int, noted: Iterable[Noted], base: float) -> list[tuple[Any, ...]]:
     """The attempts as ``LoggedAttempt``s: tuples, since these are encoded the same and made in a fraction of it."""
     return [
-        (place, each[0], int((each[1] - base) * 1000), int((each[2] - each[1]) * 1000), *each[3:]) for each in noted
+        (place, offset, int((began - base) * 1000), int((answered - began) * 1000), status)
+        if not failures and ended == DELIVERED
+        else (
+            *(place, offset, int((began - base) * 1000), int((answered - began) * 1000)),
+            *(status, ended, failures, why),
+        )
+        for offset, _, _, began, answered, status, ended, failures, why in noted
     ]
 
 
-def _classes(answers: Mapping[int | str, int]) -> dict[str, int]:
+def _retries(noted: Sequence[Noted]) -> int:
+    """Attempts with a failure before them; one that failed counts itself among its failures."""
+    if not any(map(_failures, noted)):
+        return 0
+    return sum(1 for *_, ended, failures, _ in noted if failures > (0 if ended == DELIVERED else 1))
+
+
+def _durations(noted: Sequence[Noted], begin: Field, end: Field) -> Durations | None:
+    """A clock that was set back makes no negative ones."""
+    if not noted:
+        return None
+    seconds = list(map(sub, map(end, noted), map(begin, noted)))
+    if min(seconds) < 0:
+        seconds = [max(0.0, each) for each in seconds]
+    return durations(seconds)
+
+
+def _classes(noted: Sequence[Noted]) -> dict[str, int]:
     """How many attempts ended in each class of answers."""
     found: Counter[str] = Counter()
-    for answer, count in answers.items():
-        if isinstance(answer, int):
-            found[CLASS_OF_HUNDRED.get(answer // 100, "error")] += count
+    for status, count in Counter(map(_status, noted)).items():
+        if status:
+            found[CLASS_OF_HUNDRED.get(status // 100, "error")] += count
         else:
-            found["timeout" if answer == TIMED_OUT else "error"] += count
-    return dict(found)
+            timeouts = sum(1 for *_, of, _, _, why in noted if not of and TIMED_OUT in why)
+            found["timeout"] += timeouts
+            found["error"] += count - timeouts
+    return {name: count for name, count in found.items() if count}
 
 
 class Waiting(NamedTuple):

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from penstock.contract.telemetry import DeliveryLog, Served, Telemetry
+from penstock.contract.telemetry import DELIVERED, DeliveryLog, Served, Telemetry
 from penstock.delivery.deliver import Deliveries
 from penstock.delivery.lane import Counts, Lane
-from penstock.delivery.tally import BEGAN, PLAIN, Noted, logged
+from penstock.delivery.tally import ENDED, FAILURES, Noted, logged, summed_up
 
 TELL_SECONDS = 1.0
 MOST_NOTED = 10_000  # attempts; more of them are told sooner
@@ -45,10 +45,10 @@ class DeliveryCounts:
         noted = [lane.tally.take() for lane in self._lanes]
         log = self._logged([attempts for _, attempts in noted])
         served = {}
-        for place, (lane, (grown, _)) in enumerate(zip(self._lanes, noted, strict=True)):
+        for place, (lane, (matched, attempts)) in enumerate(zip(self._lanes, noted, strict=True)):
             outcomes = self._outcomes(place, lane)
-            if grown is not None or outcomes:
-                grown = grown or Served()
+            if matched or attempts or outcomes:
+                grown = summed_up(matched, attempts)
                 grown.outcomes = outcomes
                 served[lane.subscription.uid] = grown
         return self._telemetry(bad_records, served, is_last=at_once), log
@@ -86,10 +86,10 @@ class DeliveryCounts:
         if self._log == "off":
             return None
         if self._log == "failures":
-            noted = [[each for each in one if len(each) > PLAIN] for one in noted]
+            noted = [[each for each in one if each[ENDED] != DELIVERED or each[FAILURES]] for one in noted]
         if not any(noted):
             return None
-        base_ms = int(min(each[BEGAN] for one in noted for each in one[:1]) * 1000)
+        base_ms = int(min(each[3] for one in noted for each in one[:1]) * 1000)
         lines = [line for place, one in enumerate(noted) for line in logged(place, one, base_ms / 1000)]
         uids = tuple(lane.subscription.uid for lane in self._lanes)
         return DeliveryLog(self._place, self._partition, base_ms, uids, lines)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from bench.system import System, SystemFailed, broker, trigger
 NAME = "costs"
 TRIGGERS = 10
 TRACED_SHARE = 0.01
+STEADY_RATE = 500.0
 
 
 def telemetry(bench: Bench) -> None:
@@ -70,7 +71,8 @@ def _collector() -> Iterator[str]:
 
 
 def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int = TRIGGERS) -> None:
-    """By the name of a way, the environment of its system. Every way gets each load as often as the others."""
+    """By the name of a way, the environment of its system. Every way gets each load as often as the others: all that
+    it can take, for events a second, and a steady rate, at which processor time is steadier too."""
     with ExitStack() as stack:
         benches, arrangements = {}, {}
         for way, environment in ways.items():
@@ -81,13 +83,16 @@ def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int 
         for way, arrangement in arrangements.items():
             benches[way].last_run = bench.last_run = bench.last_run + 2
             warm_up(benches[way], arrangement, bench.profile.warm_seconds / 2)
-        full = Offer(seconds=bench.profile.full_seconds, events=bench.profile.full_events_ten // 3)
-        for number in range(bench.profile.cost_rounds):
+        profile = bench.profile
+        full = Offer(seconds=profile.full_seconds, events=profile.full_events_ten // 3)
+        steady = Offer(STEADY_RATE, profile.cost_seconds)
+        for number in range(profile.cost_rounds):
             order = list(arrangements.items())
             first = number % len(order)
-            for way, arrangement in order[first:] + order[:first]:
-                benches[way].last_run = bench.next_run()
-                measure(benches[way], arrangement, full)
+            for offer in (full, steady):
+                for way, arrangement in order[first:] + order[:first]:
+                    benches[way].last_run = bench.next_run()
+                    measure(benches[way], arrangement, offer)
 
 
 def _arranged(bench: Bench, way: str, triggers: int) -> Arrangement:

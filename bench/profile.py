@@ -25,7 +25,8 @@ class Profile:
     idle_brokers: int = 100
     many_triggers: int = 500
     many_channels: int = 50
-    cost_rounds: int = 16
+    cost_rounds: int = 12
+    cost_seconds: float = 6.0
     telling_turns: int = 160  # even
     consumer_events_one: int = 12_000
     consumer_events_ten: int = 1_500
@@ -52,6 +53,7 @@ QUICK = Profile(
     many_triggers=50,
     many_channels=5,
     cost_rounds=2,
+    cost_seconds=3.0,
     telling_turns=20,
     consumer_events_one=3_000,
     consumer_events_ten=300,

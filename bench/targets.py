@@ -1,6 +1,6 @@
 """What was promised against what was measured, and Penstock against the baselines of the same run (pure)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from bench.model import (
@@ -120,42 +120,42 @@ def _off(results: Results, figure: str) -> float | None:
 
 
 def _events_of(results: Results, way: str, other: str) -> float | None:
-    """Events a second of one way over those of another."""
-    return _by_rounds(results, way, other, _events)
+    """Events a second of one way over those of another, under full load."""
+    return _by_rounds(*(_events(results, each) for each in (way, other, other + AGAIN)))
 
 
 def _cpu_of(results: Results, way: str, other: str) -> float | None:
-    """The same for all processor time that our own processes take for an event."""
-    return _by_rounds(results, way, other, _cpu)
+    """The same for all processor time that our own processes take for an event, at a steady rate."""
+    return _by_rounds(*(_cpu(results, each) for each in (way, other, other + AGAIN)))
 
 
-def _events(run: Run) -> float:
-    return run.events_per_second
+def _events(results: Results, way: str) -> list[float]:
+    return [run.events_per_second for run in results.runs if run.scenario == way and run.load == FULL]
 
 
-def _cpu(run: Run) -> float:
-    return sum(us for group, us in run.cpu_us_per_event.items() if group not in ("generator", "sink"))
+def _cpu(results: Results, way: str) -> list[float]:
+    return [
+        sum(us for group, us in run.cpu_us_per_event.items() if group not in ("generator", "sink"))
+        for run in results.runs
+        if run.scenario == way and run.load != FULL
+    ]
 
 
-def _by_rounds(results: Results, way: str, other: str, value: Callable[[Run], float]) -> float | None:
+def _by_rounds(mine: Sequence[float], theirs: Sequence[float], again: Sequence[float]) -> float | None:
     """The median over all rounds of what the runs of a round, which are neighbours in time, make together. The other
     way is there twice."""
-    mine, theirs, again = (
-        [value(r) for r in results.runs if r.scenario == each] for each in (way, other, other + AGAIN)
-    )
     rounds = zip(mine, theirs, again, strict=True)
     return round(median(2 * a / (b + c) for a, b, c in rounds), 3) if mine else None
 
 
 def _noise(results: Results, way: str) -> Iterator[Ratio]:
     """What two systems that are the same differ by: a cost below that is not seen."""
-    pairs = (("events/s", _events), ("CPU µs/event", _cpu))
-    for what, value in pairs:
-        one, again = ([value(run) for run in results.runs if run.scenario == each] for each in (way, way + AGAIN))
+    for what, values in (("events/s", _events), ("CPU µs/event", _cpu)):
+        one, again = values(results, way), values(results, way + AGAIN)
         if one:
             ratio = median(b / a for a, b in zip(one, again, strict=True))
             yield Ratio(
-                f"{way}, the same again: {what}", round(median(again), 2), round(median(one), 2), round(ratio, 3)
+                f"{way}, the same again: {what}", round(median(again), 1), round(median(one), 1), round(ratio, 3)
             )
 
 

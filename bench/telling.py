@@ -5,6 +5,7 @@ with them and without them in turns, a fraction of a second each, and only the t
 told is made and encoded, not sent: a worker tells two records a second. Called by ``costs.py``.
 """
 
+import gc
 import os
 import time
 from collections.abc import Sequence
@@ -32,12 +33,15 @@ PATIENCE_SECONDS = 20.0
 def cost(sink: Sink, run: int, turns: int) -> float:
     """Processor time per delivery with telling over that without: the median of neighbouring turns."""
     sink.reset(run)
+    gc.collect()
+    gc.freeze()  # as in a worker: what is there already is not looked at again and again
     lanes = [_lane(f"bench-{n}", sink.url(n)) for n in range(LANES)]
     deliveries = Deliveries(lanes, Limits(), on_tick=lambda _: None, outbox=NoOutbox())
     blocks = Blocks(deliveries, run, turns + WARM_TURNS)
     try:
         deliveries.run(blocks, PATIENCE_SECONDS)
     finally:
+        gc.unfreeze()
         blocks.close()
     took = blocks.seconds[WARM_TURNS:]
     pairs = zip(took[::2], took[1::2], strict=True)

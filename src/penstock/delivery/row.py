@@ -64,7 +64,10 @@ class Source(Protocol):
     """Where rows come from."""
 
     is_over: bool  # no more will come
-    is_ready: bool  # there are rows, whatever the descriptor says
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are rows, whatever the descriptor says."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when there are rows."""

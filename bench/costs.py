@@ -25,7 +25,7 @@ def telemetry(bench: Bench) -> None:
     """Counting, durations and the log of every attempt, against none of it."""
     off = {"PENSTOCK_TELEMETRY": "off"}
     with bench.step("one loop, telling and not"):
-        bench.results.telling_cost = round(telling.cost(bench.sink, bench.next_run(), bench.profile.telling_turns), 4)
+        bench.results.telling = telling.cost(bench.sink, bench.next_run(), bench.profile.telling_turns)
     in_turns(bench, {WITHOUT_TELEMETRY: off, WITH_TELEMETRY: {}, WITHOUT_TELEMETRY + AGAIN: off})
 
 

@@ -171,6 +171,14 @@ class Machine(msgspec.Struct, frozen=True):
     versions: dict[str, str]
 
 
+class Telling(msgspec.Struct, frozen=True):
+    """Processor time of one delivering loop for a delivery, µs, without telemetry and with it."""
+
+    without_us: float
+    with_us: float
+    ratio: float
+
+
 class Results(msgspec.Struct, kw_only=True):
     """All of one `make bench`; filled as it goes, so that a failure still shows what was measured."""
 
@@ -189,7 +197,7 @@ class Results(msgspec.Struct, kw_only=True):
     many: Many | None = None
     explained: list[Explained] = []
     truth: list[Truth] = []
-    telling_cost: float | None = None  # CPU time of a delivering loop with telemetry over that without
+    telling: Telling | None = None
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

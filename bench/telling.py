@@ -13,6 +13,7 @@ from statistics import median
 
 from bench.children import Sink
 from bench.events import DATA, make_id
+from bench.model import Telling
 from penstock.contract.model import Subscription
 from penstock.contract.telemetry import encode_log, encode_telemetry
 from penstock.delivery.deliver import Deliveries, Limits
@@ -30,22 +31,30 @@ WARM_TURNS = 4
 PATIENCE_SECONDS = 20.0
 
 
-def cost(sink: Sink, run: int, turns: int) -> float:
-    """Processor time per delivery with telling over that without: the median of neighbouring turns."""
+def cost(sink: Sink, run: int, turns: int) -> Telling:
     sink.reset(run)
-    gc.collect()
-    gc.freeze()  # as in a worker: what is there already is not looked at again and again
     lanes = [_lane(f"bench-{n}", sink.url(n)) for n in range(LANES)]
     deliveries = Deliveries(lanes, Limits(), on_tick=lambda _: None, outbox=NoOutbox())
     blocks = Blocks(deliveries, run, turns + WARM_TURNS)
+    gc.collect()
+    gc.freeze()  # as in a worker: what is there already is not looked at again and again
     try:
         deliveries.run(blocks, PATIENCE_SECONDS)
     finally:
         gc.unfreeze()
         blocks.close()
-    took = blocks.seconds[WARM_TURNS:]
-    pairs = zip(took[::2], took[1::2], strict=True)
-    return median(b / a if n % 2 == 0 else a / b for n, (a, b) in enumerate(pairs))
+    per_delivery = [seconds / (ROWS * LANES) * 1e6 for seconds in blocks.seconds[WARM_TURNS:]]
+    return summed_up(per_delivery)
+
+
+def summed_up(turns: Sequence[float]) -> Telling:
+    """Turns go off, on, on, off; the ratio is the median of those of neighbours."""
+    pairs = [pair if n % 2 == 0 else pair[::-1] for n, pair in enumerate(zip(turns[::2], turns[1::2], strict=True))]
+    return Telling(
+        without_us=round(median(off for off, _ in pairs), 2),
+        with_us=round(median(on for _, on in pairs), 2),
+        ratio=round(median(on / off for off, on in pairs), 3),
+    )
 
 
 class Blocks:

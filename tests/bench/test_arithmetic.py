@@ -7,6 +7,7 @@ from bench.model import FULL, INGRESS, PENSTOCK, TEN_TERMS, Machine, Memory, Res
 from bench.processes import Process, Snapshot, classify
 from bench.sink import Lane, SinkStats
 from bench.targets import targets
+from bench.telling import summed_up
 
 MILLISECOND = 1_000_000
 MACHINE = Machine(cores=2, cpu="", memory_gb=1.0, system="", versions={})
@@ -93,3 +94,8 @@ def test_a_filter_is_compared_with_the_turns_beside_it() -> None:
     measured = {target.what: target.measured for target in targets(results)}
     assert measured["ten-term CESQL filter, events/s over no filter"] == 0.75
     assert measured["1,000 exact filters, events/s over one trigger"] is None
+
+
+def test_turns_of_telling_are_paired_with_their_neighbours() -> None:
+    found = summed_up([50.0, 51.0, 102.0, 100.0, 60.0, 63.0])
+    assert (found.without_us, found.with_us, found.ratio) == (60.0, 63.0, 1.02)

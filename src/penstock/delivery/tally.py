@@ -97,7 +97,7 @@ def how_failed(attempt: Any, *, is_last: bool) -> int:
 
 
 def summed_up(matched: int, noted: Sequence[Noted]) -> Served:
-    """Of attempts in the thousands: loops in C where it can be."""
+    """Of attempts in the thousands, with loops in C: to count each one as it comes takes twice as long."""
     ways = set(map(_ended, noted))
     if not ways.isdisjoint(OF_SINK):
         noted = [each for each in noted if each[ENDED] not in OF_SINK]

@@ -85,6 +85,5 @@ def test_a_killed_part_loses_nothing(
             f"\nkill -9 {part} at {rate} a second: {sender.sent} sent, {len(sender.acknowledged)} acknowledged, "
             f"0 missing, {sum(twice.values())} came twice {twice}"
         )
-    # The ledger is written twenty times a second; on a busy machine a quarter of a second of deliveries may repeat.
-    assert sum(twice.values()) < rate * len(PATHS) / 4
+    assert sum(twice.values()) < 300
     remove(penstock_up, *resources)

@@ -9,11 +9,16 @@ from penstock.contract.telemetry import (
     DEAD_LETTERED,
     DELIVERED,
     GIVEN_UP,
+    OFFSETS,
     RETRIED,
+    SECONDS,
+    SHORT_SECONDS,
+    STATUSES,
     DeliveryLog,
-    LoggedAttempt,
+    Odd,
     decode_log,
     encode_log,
+    unpacked,
 )
 from penstock.delivery.tally import Tally, logged, summed_up
 from tests.delivery.loop import MakeSink, lane, row, running
@@ -34,7 +39,7 @@ def test_what_was_noted_is_counted_by_class_with_its_durations() -> None:
     tally.note(attempt(2, 503, failures=1), RETRIED, "status 503")
     tally.note(attempt(2, 0, failures=2), RETRIED, "timed out after 1 s")
     tally.note(attempt(2, 204, failures=2))
-    served = summed_up(*tally.take())
+    served = summed_up(tally.take())
     assert served.matched == 3
     assert served.attempts == {"2xx": 2, "5xx": 1, "timeout": 1}
     assert served.retries == 2
@@ -42,14 +47,14 @@ def test_what_was_noted_is_counted_by_class_with_its_durations() -> None:
     assert served.whole_way.sum == pytest.approx(1.25 + 0.252)
     assert served.subscriber is not None
     assert (served.subscriber.count, served.subscriber.sum) == (4, 1.0)
-    assert tally.take() == (0, [])
+    assert (tally.matched, tally.attempts, tally.odd) == (0, 0, {})
 
 
 def test_a_request_to_the_dead_letter_sink_is_none_to_the_subscriber() -> None:
     tally = Tally()
     tally.note(attempt(1, 400, failures=1), RETRIED, "status 400")
     tally.note(attempt(1, 202), DEAD_LETTERED)
-    served = summed_up(*tally.take())
+    served = summed_up(tally.take())
     assert served.attempts == {"4xx": 1}
     assert served.whole_way is None
 
@@ -57,21 +62,58 @@ def test_a_request_to_the_dead_letter_sink_is_none_to_the_subscriber() -> None:
 def test_a_clock_that_is_set_back_makes_no_negative_durations() -> None:
     tally = Tally()
     tally.note(attempt(1, 200, received=7000.0))
-    served = summed_up(*tally.take())
+    served = summed_up(tally.take())
     assert served.whole_way is not None
     assert served.whole_way.sum == 0.0
 
 
+def test_an_event_of_unknown_receipt_was_received_when_it_was_written() -> None:
+    tally = Tally()
+    tally.note(attempt(1, 200))
+    tally.note(attempt(2, 200, received=99.0))
+    served = summed_up(tally.take())
+    assert served.whole_way is not None
+    assert served.whole_way.sum == pytest.approx(0.252 + 1.25)
+
+
+def test_only_what_was_delivered_has_a_whole_way() -> None:
+    """Wherever in between it was noted."""
+    tally = Tally()
+    tally.note(attempt(1, 503, failures=1), RETRIED, "status 503")
+    tally.note(attempt(2, 200, received=90.0))
+    tally.note(attempt(1, 202), DEAD_LETTERED)
+    tally.note(attempt(3, 200, failures=1, received=80.0))
+    served = summed_up(tally.take())
+    assert served.attempts == {"5xx": 1, "2xx": 2}
+    assert served.retries == 1
+    assert served.whole_way is not None
+    assert served.whole_way.sum == pytest.approx(10.25 + 20.25)
+    assert served.kafka_to_subscriber is not None
+    assert served.kafka_to_subscriber.count == 2
+
+
 def test_the_log_says_when_each_attempt_was_and_how_it_ended() -> None:
     tally = Tally()
+    tally.note(attempt(6, 204, began=99.5))
     tally.note(attempt(7, 500, failures=1), RETRIED, "status 500")
     tally.note(attempt(7, 200, failures=1, began=101.0))
-    lines = logged(2, tally.take()[1], 99.0)
-    log = decode_log(encode_log(DeliveryLog("orders", 3, 99_000, ("a", "b", "c"), lines)))  # type: ignore[arg-type]
-    assert log.attempts == [
-        LoggedAttempt(2, 7, 1000, 250, 500, RETRIED, 1, "status 500"),
-        LoggedAttempt(2, 7, 2000, 250, 200, DELIVERED, 1, ""),
-    ]
+    log = decode_log(encode_log(DeliveryLog("orders", 3, [logged("a", tally.take())])))
+    (of,) = log.lanes
+    assert (log.topic, log.partition, of.uid) == ("orders", 3, "a")
+    assert list(unpacked(OFFSETS, of.offsets)) == [6, 7, 7]
+    assert list(unpacked(SECONDS, of.began)) == [99.5, 100.0, 101.0]
+    assert list(unpacked(SHORT_SECONDS, of.took)) == [0.25, 0.25, 0.25]
+    assert list(unpacked(STATUSES, of.statuses)) == [204, 500, 200]
+    assert of.odd == {1: Odd(RETRIED, 1, "status 500"), 2: Odd(DELIVERED, 1)}
+
+
+def test_a_log_of_failures_leaves_out_what_went_well() -> None:
+    tally = Tally()
+    tally.note(attempt(6, 204))
+    tally.note(attempt(7, 500, failures=1), RETRIED, "status 500")
+    of = logged("a", tally.take().where(lambda each: each != Odd()))
+    assert list(unpacked(OFFSETS, of.offsets)) == [7]
+    assert of.odd == {0: Odd(RETRIED, 1, "status 500")}
 
 
 def test_the_loop_notes_every_attempt(sink: MakeSink) -> None:
@@ -83,9 +125,10 @@ def test_the_loop_notes_every_attempt(sink: MakeSink) -> None:
     with running(served) as rows:
         rows.offer(row(0))
         rows.offer(row(1))
-    matched, noted = served.tally.take()
-    assert matched == 2
-    assert [(each[0], each[5], each[6]) for each in noted] == [
+    noted = served.tally.take()
+    assert noted.matched == 2
+    ended = [noted.odd[number].ended for number in range(4)]
+    assert list(zip(noted.offsets, noted.statuses, ended, strict=True)) == [
         (0, 500, RETRIED),
         (0, 500, RETRIED),
         (0, 200, DELIVERED),

@@ -5,6 +5,11 @@ growth since the last time; the controller adds it up. ``DeliveryLog`` goes to t
 became of every attempt; whoever asks for one event reads it.
 """
 
+import sys
+from array import array
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
 import msgspec
 
 from penstock.telemetry.histogram import Durations
@@ -71,17 +76,24 @@ class Telemetry(msgspec.Struct, omit_defaults=True):
 DELIVERED, RETRIED, DEAD_LETTERED, GIVEN_UP, TO_SINK_RETRIED, SINK_GIVEN_UP = range(6)
 
 
-class LoggedAttempt(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """One attempt for one event. Short on the wire: there is one for every delivery."""
+class Odd(NamedTuple):
+    """What is to be said of an attempt that failed, or that had failures before it."""
 
-    place: int  # of the subscription in the log's list
-    offset: int
-    began_ms: int  # after the log's base
-    took_ms: int
-    status: int  # 0: no answer
     ended: int = DELIVERED
     failures: int = 0  # including this one
     why: str = ""  # of one that failed
+
+
+class LaneLog(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """Attempts for the events of one subscription, as columns: there is a line for every delivery, and columns are
+    packed and searched many times as fast as lines. Made with ``packed``."""
+
+    uid: str
+    offsets: bytes  # OFFSETS
+    began: bytes  # SECONDS since the epoch
+    took: bytes  # SHORT_SECONDS
+    statuses: bytes  # STATUSES; 0: no answer
+    odd: dict[int, Odd] = {}  # by number of the attempt; all others were delivered at the first try
 
 
 class DeliveryLog(msgspec.Struct, frozen=True, array_like=True):
@@ -89,10 +101,24 @@ class DeliveryLog(msgspec.Struct, frozen=True, array_like=True):
 
     topic: str  # its place
     partition: int
-    base_ms: int  # milliseconds since the epoch
-    subscriptions: tuple[str, ...]  # uids
-    attempts: list[LoggedAttempt]
-    skipped: int = 0  # attempts that are not here, since there were too many in this second
+    lanes: list[LaneLog]
+
+
+OFFSETS, SECONDS, SHORT_SECONDS, STATUSES = "q", "d", "f", "H"  # how columns are packed: typecodes of ``array``
+
+
+def packed(typecode: str, values: Iterable[Any]) -> bytes:
+    column = array(typecode, values)
+    if sys.byteorder == "big":  # logs are little-endian, wherever they are written
+        column.byteswap()
+    return column.tobytes()
+
+
+def unpacked(typecode: str, column: bytes) -> "array[Any]":
+    values = array(typecode, column)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
 
 
 _telemetry_decoder = msgspec.json.Decoder(Telemetry)
@@ -114,4 +140,5 @@ def encode_log(log: DeliveryLog) -> bytes:
 
 
 def decode_log(raw: bytes) -> DeliveryLog:
+    """Raises ValueError when it is none, or one of another version."""
     return _log_decoder.decode(raw)

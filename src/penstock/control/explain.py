@@ -234,8 +234,6 @@ def _notes(logged: Logged) -> list[str]:
         notes.append("the log of deliveries no longer reaches back to this event: attempts are no longer known")
     if not logged.is_read:
         notes.append("the log of deliveries was not read to its end: later attempts may be missing")
-    if logged.skipped:
-        notes.append(f"the log left out {logged.skipped} attempts of this partition, when there were too many")
     return notes
 
 

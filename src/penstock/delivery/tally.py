@@ -1,14 +1,14 @@
 """What happened to every attempt of a lane: noted as cheaply as can be, summed up once a second.
 
-    note ─▶ a list ─┬─▶ summed_up: counts and histograms, for the metrics
-                    └─▶ logged: a line for each, for whoever asks where an event is
+    note ─▶ one flat list ─▶ columns ─┬─▶ summed_up: counts and histograms, for the metrics
+                                      └─▶ logged: a line for each, for whoever asks where an event is
 
 Written by the delivering loop, read by ``pipeline.delivery_counts``. Pure but for the clock.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter, sub
+from collections.abc import Callable, Iterable, Mapping
+from operator import sub
 from time import time
 from typing import Any, NamedTuple, Protocol
 
@@ -16,28 +16,27 @@ from penstock.contract.telemetry import (
     DEAD_LETTERED,
     DELIVERED,
     GIVEN_UP,
+    OFFSETS,
     RETRIED,
+    SECONDS,
+    SHORT_SECONDS,
     SINK_GIVEN_UP,
+    STATUSES,
     TO_SINK_RETRIED,
     Holds,
+    LaneLog,
+    Odd,
     Served,
+    packed,
 )
-from penstock.telemetry.histogram import Durations, durations
+from penstock.telemetry.histogram import durations
 
 WHY_BYTES = 200
 OF_SINK = frozenset({DEAD_LETTERED, TO_SINK_RETRIED, SINK_GIVEN_UP})  # requests to the dead letter sink
 TIMED_OUT = "timed out"
 CLASS_OF_HUNDRED = {2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
-
-
-# An attempt for one event: its offset; when the receiver had it, when Kafka had it, when the request began and was
-# answered (seconds since the epoch; an event of unknown receipt was received when it was written); the status; how it
-# ended (contract.telemetry.DELIVERED and its neighbours); failures including this one; why.
-Noted = tuple[int, float, float, float, float, int, int, int, str]
-OFFSET, RECEIVED, WRITTEN, BEGAN, ANSWERED, STATUS, ENDED, FAILURES = range(8)
-Field = Callable[[Noted], Any]
-_received, _written, _began, _answered = map(itemgetter, (RECEIVED, WRITTEN, BEGAN, ANSWERED))
-_status, _ended, _failures = map(itemgetter, (STATUS, ENDED, FAILURES))
+WIDTH = 6  # how many values are noted of an attempt
+PLAIN = Odd()
 
 
 class Attempted(Protocol):
@@ -53,30 +52,37 @@ class Attempted(Protocol):
 class Tally:
     """Of one lane."""
 
-    __slots__ = ("last_error", "matched", "noted")
+    __slots__ = ("last_error", "matched", "noted", "odd")
 
     def __init__(self) -> None:
         self.matched = 0
-        self.noted: list[Noted] = []
+        self.noted: list[Any] = []  # WIDTH values for each attempt, as ``Columns`` has them
+        self.odd: dict[int, Odd] = {}  # by number of the attempt; all others were delivered at the first try
         self.last_error = ""  # since it last worked
 
     def note(self, attempt: Attempted, ended: int = DELIVERED, why: str = "") -> None:
-        """Plain tuples, since there is one for every delivery."""
+        """Values in one list, since this is done for every delivery: nothing is made that lasts, and a column of them
+        is one slice."""
         began, answered, status, failures = attempt.began, attempt.answered, attempt.status, attempt.failures
         if not began:  # it was never sent
             began = answered = time()
-        if why:
-            why = why[:WHY_BYTES]
+        noted = self.noted
         for row in attempt.rows:
-            written = row.written or began
-            self.noted.append(
-                (row.offset, row.received or written, written, began, answered, status, ended, failures, why)
-            )
+            if failures or ended:
+                self.odd[self.attempts] = Odd(ended, failures, why[:WHY_BYTES])
+            noted += (row.offset, row.received, row.written, began, answered, status)
 
-    def take(self) -> tuple[int, list[Noted]]:
-        """What came since the last time: how many matched, and the attempts."""
-        taken = self.matched, self.noted
-        self.matched, self.noted = 0, []
+    @property
+    def attempts(self) -> int:
+        """How many have been noted since they were last taken."""
+        return len(self.noted) // WIDTH
+
+    def take(self) -> "Columns":
+        """What came since the last time."""
+        offsets, received, written, began, answered, statuses = (self.noted[n::WIDTH] for n in range(WIDTH))
+        took = list(map(sub, answered, began))
+        taken = Columns(self.matched, self.odd, offsets, received, written, began, answered, took, statuses)
+        self.matched, self.noted, self.odd = 0, [], {}
         return taken
 
 
@@ -89,6 +95,29 @@ class SilentTally(Tally):
         pass
 
 
+class Columns(NamedTuple):
+    """Attempts of one lane. Times are seconds since the epoch; 0: not known."""
+
+    matched: int  # events that were for the lane
+    odd: dict[int, Odd]
+    offsets: list[int]
+    received: list[float]  # by the receiver
+    written: list[float]  # to Kafka
+    began: list[float]  # the request
+    answered: list[float]
+    took: list[float]  # the request, in seconds
+    statuses: list[int]
+
+    def where(self, is_meant: Callable[[Odd], bool]) -> "Columns":
+        """Those of which it holds. That all others are plain makes this quick."""
+        if is_meant(PLAIN) and all(map(is_meant, self.odd.values())):
+            return self
+        numbers = [n for n in range(len(self.offsets)) if is_meant(self.odd.get(n, PLAIN))]
+        odd = {at: self.odd[n] for at, n in enumerate(numbers) if n in self.odd}
+        columns: list[list[Any]] = [[column[n] for n in numbers] for column in self[2:]]
+        return Columns(self.matched, odd, *columns)
+
+
 def how_failed(attempt: Any, *, is_last: bool) -> int:
     """Of an attempt that failed: what the log says of it."""
     if attempt.verdict is not None:
@@ -96,66 +125,64 @@ def how_failed(attempt: Any, *, is_last: bool) -> int:
     return GIVEN_UP if is_last and not attempt.lane.subscription.delivery.dead_letter_url else RETRIED
 
 
-def summed_up(matched: int, noted: Sequence[Noted]) -> Served:
-    """Of attempts in the thousands, with loops in C: to count each one as it comes takes twice as long."""
-    ways = set(map(_ended, noted))
-    if not ways.isdisjoint(OF_SINK):
-        noted = [each for each in noted if each[ENDED] not in OF_SINK]
-        ways -= OF_SINK
-    if not noted:
-        return Served(matched=matched)
-    delivered = noted if ways == {DELIVERED} else [each for each in noted if each[ENDED] == DELIVERED]
-    return Served(
-        matched=matched,
-        attempts=_classes(noted),
-        retries=_retries(noted),
-        kafka_to_subscriber=_durations(delivered, _written, _began),
-        subscriber=_durations(noted, _began, _answered),
-        whole_way=_durations(delivered, _received, _answered),
+def summed_up(noted: Columns) -> Served:
+    """Of attempts in the thousands, with loops in C: to count each one as it comes takes several times as long."""
+    asked = noted.where(lambda each: each.ended not in OF_SINK)
+    if not asked.offsets:
+        return Served(matched=noted.matched)
+    served = Served(
+        matched=noted.matched,
+        attempts=_classes(asked),
+        retries=sum(map(_is_retry, asked.odd.values())),
+        subscriber=durations(asked.took),
+    )
+    delivered = asked.where(lambda each: each.ended == DELIVERED)
+    if delivered.offsets:
+        written = _known(delivered.written, delivered.began)
+        served.kafka_to_subscriber = durations(map(sub, delivered.began, written))
+        served.whole_way = durations(map(sub, delivered.answered, _known(delivered.received, written)))
+    return served
+
+
+def logged(uid: str, noted: Columns) -> LaneLog:
+    return LaneLog(
+        uid,
+        packed(OFFSETS, noted.offsets),
+        packed(SECONDS, noted.began),
+        packed(SHORT_SECONDS, noted.took),
+        packed(STATUSES, noted.statuses),
+        noted.odd,
     )
 
 
-def logged(place: int, noted: Iterable[Noted], base: float) -> list[tuple[Any, ...]]:
-    """The attempts as ``LoggedAttempt``s: tuples, since these are encoded the same and made in a fraction of it."""
-    return [
-        (place, offset, int((began - base) * 1000), int((answered - began) * 1000), status)
-        if not failures and ended == DELIVERED
-        else (
-            *(place, offset, int((began - base) * 1000), int((answered - began) * 1000)),
-            *(status, ended, failures, why),
-        )
-        for offset, _, _, began, answered, status, ended, failures, why in noted
-    ]
+def _known(times: list[float], otherwise: list[float]) -> list[float]:
+    """An event of unknown receipt was received when it was written."""
+    return times if all(times) else [one or other for one, other in zip(times, otherwise, strict=True)]
 
 
-def _retries(noted: Sequence[Noted]) -> int:
-    """Attempts with a failure before them; one that failed counts itself among its failures."""
-    if not any(map(_failures, noted)):
-        return 0
-    return sum(1 for *_, ended, failures, _ in noted if failures > (0 if ended == DELIVERED else 1))
+def _is_retry(attempt: Odd) -> bool:
+    """Whether a failure was before it; one that failed counts itself among its failures."""
+    return attempt.failures > (0 if attempt.ended == DELIVERED else 1)
 
 
-def _durations(noted: Sequence[Noted], begin: Field, end: Field) -> Durations | None:
-    """A clock that was set back makes no negative ones."""
-    if not noted:
-        return None
-    seconds = list(map(sub, map(end, noted), map(begin, noted)))
-    if min(seconds) < 0:
-        seconds = [max(0.0, each) for each in seconds]
-    return durations(seconds)
-
-
-def _classes(noted: Sequence[Noted]) -> dict[str, int]:
-    """How many attempts ended in each class of answers."""
+def _classes(noted: Columns) -> dict[str, int]:
+    """How many attempts ended in each class of answers; mostly all in the same."""
+    first, number = noted.statuses[0], len(noted.statuses)
+    if first and noted.statuses.count(first) == number:
+        return {_class(first): number}
     found: Counter[str] = Counter()
-    for status, count in Counter(map(_status, noted)).items():
+    for status, count in Counter(noted.statuses).items():
         if status:
-            found[CLASS_OF_HUNDRED.get(status // 100, "error")] += count
+            found[_class(status)] += count
         else:
-            timeouts = sum(1 for *_, of, _, _, why in noted if not of and TIMED_OUT in why)
+            timeouts = sum(TIMED_OUT in each.why for n, each in noted.odd.items() if not noted.statuses[n])
             found["timeout"] += timeouts
             found["error"] += count - timeouts
     return {name: count for name, count in found.items() if count}
+
+
+def _class(status: int) -> str:
+    return CLASS_OF_HUNDRED.get(status // 100, "error")
 
 
 class Waiting(NamedTuple):

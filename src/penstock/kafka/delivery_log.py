@@ -5,14 +5,24 @@ the log once a second (``kafka/telemetry.py``), so the last second of it may sti
 ``control/explain.py``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from penstock.contract.telemetry import DELIVERIES_TOPIC, decode_log
+from penstock.contract.telemetry import (
+    DELIVERIES_TOPIC,
+    OFFSETS,
+    SECONDS,
+    SHORT_SECONDS,
+    STATUSES,
+    LaneLog,
+    Odd,
+    decode_log,
+    unpacked,
+)
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
 
@@ -41,7 +51,6 @@ class Logged:
     attempts: list[Tried] = field(default_factory=list)
     reaches_back: bool = True  # to the time at which the event was received
     is_read: bool = True  # up to its end, or as far as was needed
-    skipped: int = 0  # attempts of that partition that the log has not, since there were too many
 
 
 class Place(NamedTuple):
@@ -113,11 +122,19 @@ def _take(message: Any, place: Place, logged: Logged) -> None:
     """Logs of other partitions are known by their key."""
     if message.key() != f"{place.topic}/{place.partition}".encode() or not message.value():
         return
-    log = decode_log(message.value())
-    logged.skipped += log.skipped
-    for each in log.attempts:
-        if each.offset == place.offset:
-            began = (log.base_ms + each.began_ms) / 1000
-            uid = log.subscriptions[each.place]
-            tried = Tried(uid, began, each.took_ms, each.status, each.ended, each.failures, each.why)
-            logged.attempts.append(tried)
+    try:
+        lanes = decode_log(message.value()).lanes
+    except ValueError:  # of another version
+        logged.reaches_back = False
+        return
+    for lane in lanes:
+        logged.attempts += _attempts(lane, place.offset)
+
+
+def _attempts(lane: LaneLog, offset: int) -> Iterator[Tried]:
+    offsets, at = unpacked(OFFSETS, lane.offsets), -1
+    for _ in range(offsets.count(offset)):
+        at = offsets.index(offset, at + 1)
+        began = unpacked(SECONDS, lane.began)[at]
+        took_ms = round(unpacked(SHORT_SECONDS, lane.took)[at] * 1000)
+        yield Tried(lane.uid, began, took_ms, unpacked(STATUSES, lane.statuses)[at], *lane.odd.get(at, Odd()))

@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from penstock.contract.telemetry import DELIVERED, DeliveryLog, Served, Telemetry
+from penstock.contract.telemetry import DeliveryLog, LaneLog, Served, Telemetry
 from penstock.delivery.deliver import Deliveries
 from penstock.delivery.lane import Counts, Lane
-from penstock.delivery.tally import ENDED, FAILURES, Noted, logged, summed_up
+from penstock.delivery.tally import PLAIN, Columns, logged, summed_up
 
 TELL_SECONDS = 1.0
-MOST_NOTED = 10_000  # attempts; more of them are told sooner
+MOST_NOTED = 20_000  # attempts of all lanes; more of them are told sooner
 
 
 class DeliveryCounts:
@@ -42,19 +42,19 @@ class DeliveryCounts:
         if now < self._due and not at_once and not self._has_much():
             return None, None
         self._due = now + TELL_SECONDS
-        noted = [lane.tally.take() for lane in self._lanes]
-        log = self._logged([attempts for _, attempts in noted])
-        served = {}
-        for place, (lane, (matched, attempts)) in enumerate(zip(self._lanes, noted, strict=True)):
-            outcomes = self._outcomes(place, lane)
-            if matched or attempts or outcomes:
-                grown = summed_up(matched, attempts)
-                grown.outcomes = outcomes
-                served[lane.subscription.uid] = grown
+        served, lanes = {}, []
+        for place, lane in enumerate(self._lanes):
+            outcomes, uid = self._outcomes(place, lane), lane.subscription.uid
+            if lane.tally.matched or lane.tally.noted or outcomes:
+                noted = lane.tally.take()
+                served[uid] = summed_up(noted)
+                served[uid].outcomes = outcomes
+                lanes += self._logged(uid, noted)
+        log = DeliveryLog(self._place, self._partition, lanes) if lanes else None
         return self._telemetry(bad_records, served, is_last=at_once), log
 
     def _has_much(self) -> bool:
-        return any(len(lane.tally.noted) >= MOST_NOTED for lane in self._lanes)
+        return sum(lane.tally.attempts for lane in self._lanes) >= MOST_NOTED
 
     def _telemetry(self, bad_records: int, served: dict[str, Served], *, is_last: bool) -> Telemetry | None:
         bad, self._told_bad = bad_records - self._told_bad, bad_records
@@ -82,14 +82,7 @@ class DeliveryCounts:
         self._told[place] = Counts(**after)
         return {name: after[name] - before[name] for name in after}
 
-    def _logged(self, noted: list[list[Noted]]) -> DeliveryLog | None:
-        if self._log == "off":
-            return None
+    def _logged(self, uid: str, noted: Columns) -> list[LaneLog]:
         if self._log == "failures":
-            noted = [[each for each in one if each[ENDED] != DELIVERED or each[FAILURES]] for one in noted]
-        if not any(noted):
-            return None
-        base_ms = int(min(each[3] for one in noted for each in one[:1]) * 1000)
-        lines = [line for place, one in enumerate(noted) for line in logged(place, one, base_ms / 1000)]
-        uids = tuple(lane.subscription.uid for lane in self._lanes)
-        return DeliveryLog(self._place, self._partition, base_ms, uids, lines)  # type: ignore[arg-type]
+            noted = noted.where(lambda each: each != PLAIN)
+        return [] if self._log == "off" or not noted.offsets else [logged(uid, noted)]

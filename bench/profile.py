@@ -26,6 +26,7 @@ class Profile:
     many_triggers: int = 500
     many_channels: int = 50
     cost_rounds: int = 12
+    switch_rounds: int = 12  # of four runs
     cost_seconds: float = 6.0
     telling_turns: int = 160  # even
     consumer_events_one: int = 12_000
@@ -53,6 +54,7 @@ QUICK = Profile(
     many_triggers=50,
     many_channels=5,
     cost_rounds=2,
+    switch_rounds=2,
     cost_seconds=3.0,
     telling_turns=20,
     consumer_events_one=3_000,

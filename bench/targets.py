@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from statistics import median
+from statistics import mean, median, stdev
 
 from bench.model import (
     AGAIN,
@@ -121,14 +121,13 @@ def _off(results: Results, figure: str) -> float | None:
 
 def _events_of(results: Results, way: str, other: str) -> float | None:
     """Events a second of one way over those of another, under full load."""
-    return _by_rounds(*(_events(results, each) for each in (way, other, other + AGAIN)))
+    return _middle(_by_rounds(results, _events, way, other))
 
 
 def _cpu_of(results: Results, way: str, other: str) -> float | None:
     """The same for all processor time that our own processes take for an event, under the load at which it is worse:
     full, or steady."""
-    ways = way, other, other + AGAIN
-    found = [_by_rounds(*(_cpu(results, each, is_full=is_full) for each in ways)) for is_full in (True, False)]
+    found = [_middle(_by_rounds(results, measure, way, other)) for measure in (_full_cpu, _cpu)]
     return max((each for each in found if each is not None), default=None)
 
 
@@ -144,27 +143,42 @@ def _cpu(results: Results, way: str, *, is_full: bool = False) -> list[float]:
     ]
 
 
-def _by_rounds(mine: Sequence[float], theirs: Sequence[float], again: Sequence[float]) -> float | None:
-    """The median over all rounds of what the runs of a round, which are neighbours in time, make together. The other
-    way is there twice."""
-    rounds = zip(mine, theirs, again, strict=True)
-    return round(median(2 * a / (b + c) for a, b, c in rounds), 3) if mine else None
+_full_cpu = partial(_cpu, is_full=True)
+Measure = Callable[[Results, str], list[float]]
+MEASURES: dict[str, Measure] = {"events/s": _events, "CPU µs/event, full": _full_cpu, "CPU µs/event, 500/s": _cpu}
 
 
-def _noise(results: Results, way: str) -> Iterator[Ratio]:
-    """What two systems that are the same differ by: a cost below that is not seen."""
-    measures: dict[str, Callable[[Results, str], list[float]]] = {
-        "events/s": _events,
-        "CPU µs/event, full": partial(_cpu, is_full=True),
-        "CPU µs/event, 500/s": _cpu,
-    }
-    for what, values in measures.items():
-        one, again = values(results, way), values(results, way + AGAIN)
-        if one:
+def _by_rounds(results: Results, measure: Measure, way: str, other: str) -> list[float]:
+    """For each round, in which runs are neighbours in time: one way over the other. Both may be there twice."""
+    mine, theirs = (
+        [
+            mean(runs)
+            for runs in zip(*filter(None, (measure(results, name) for name in (each, each + AGAIN))), strict=True)
+        ]
+        for each in (way, other)
+    )
+    return [a / b for a, b in zip(mine, theirs, strict=True)]
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return round(median(values), 3) if values else None
+
+
+def _seeing(results: Results, way: str, other: str) -> Iterator[Ratio]:
+    """What seeing costs by each measure, with the standard error of it; and what two runs differ by that are the
+    same: a cost below that is not seen in one of them."""
+    for what, measure in MEASURES.items():
+        found = _by_rounds(results, measure, way, other)
+        if len(found) > 1:
+            error = stdev(found) / len(found) ** 0.5
+            with_, without_ = (median(measure(results, each)) for each in (way, other))
+            named = f"{way}, {what} (mean {mean(found):.3f} ± {error:.3f} in {len(found)} rounds)"
+            yield Ratio(named, round(with_, 1), round(without_, 1), round(median(found), 3))
+        one, again = measure(results, other), measure(results, other + AGAIN)
+        if one and again:
             ratio = median(b / a for a, b in zip(one, again, strict=True))
-            yield Ratio(
-                f"{way}, the same again: {what}", round(median(again), 1), round(median(one), 1), round(ratio, 3)
-            )
+            named = f"{other}, the same again: {what}"
+            yield Ratio(named, round(median(again), 1), round(median(one), 1), round(ratio, 3))
 
 
 def ratios(results: Results) -> list[Ratio]:
@@ -180,7 +194,8 @@ def ratios(results: Results) -> list[Ratio]:
             found += _ingress_against_kafka(run, results.find(KAFKA, 1, run.load))
     if (of := results.telling) is not None:
         found.append(Ratio("one loop, CPU µs/delivery: telemetry over none", of.with_us, of.without_us, of.ratio))
-    return [*found, *_noise(results, WITHOUT_TELEMETRY), *_noise(results, WITHOUT_TRACES)]
+    found += _seeing(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)
+    return [*found, *_seeing(results, WITH_TRACES, WITHOUT_TRACES)]
 
 
 def dispatch_cpu(run: Run) -> float:

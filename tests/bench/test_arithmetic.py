@@ -3,10 +3,23 @@
 from bench.latency import Latency, percentile, summarize
 from bench.load import LoadResult
 from bench.measure import Arrangement, combine, per_event
-from bench.model import FULL, INGRESS, PENSTOCK, TEN_TERMS, Machine, Memory, Results, Run, without
+from bench.model import (
+    AGAIN,
+    FULL,
+    INGRESS,
+    PENSTOCK,
+    TEN_TERMS,
+    WITH_TELEMETRY,
+    WITHOUT_TELEMETRY,
+    Machine,
+    Memory,
+    Results,
+    Run,
+    without,
+)
 from bench.processes import Process, Snapshot, classify
 from bench.sink import Lane, SinkStats
-from bench.targets import targets
+from bench.targets import ratios, targets
 from bench.telling import summed_up
 
 MILLISECOND = 1_000_000
@@ -99,3 +112,25 @@ def test_a_filter_is_compared_with_the_turns_beside_it() -> None:
 def test_turns_of_telling_are_paired_with_their_neighbours() -> None:
     found = summed_up([50.0, 51.0, 102.0, 100.0, 60.0, 63.0])
     assert (found.without_us, found.with_us, found.ratio) == (60.0, 63.0, 1.02)
+
+
+def test_what_seeing_costs_is_compared_round_by_round() -> None:
+    """The median of rounds, so one that was disturbed does not count; both halves of a round count the same."""
+
+    def run(scenario: str, rate: float) -> Run:
+        return Run(
+            scenario=scenario, triggers=10, load=FULL, sent=1, acknowledged=1, codes={}, ingress=Latency(),
+            acknowledged_per_second=0.0, events_per_second=rate, cpu_us_per_event={"workers": 1e5 / rate},
+        )  # fmt: skip
+
+    rounds = [(1000.0, 900.0, 1000.0, 900.0), (500.0, 490.0, 490.0, 500.0), (600.0, 10.0, 10.0, 600.0)]
+    ways = (WITHOUT_TELEMETRY, WITH_TELEMETRY, WITH_TELEMETRY + AGAIN, WITHOUT_TELEMETRY + AGAIN)
+    runs = [run(way, rate) for rates in rounds for way, rate in zip(ways, rates, strict=True)]
+    results = Results(date="", quick=True, machine=MACHINE, runs=runs)
+    measured = {target.what: target.measured for target in targets(results)}
+    assert measured["telemetry on, events/s over off"] == 0.98
+    assert measured["telemetry on, CPU time per event over off"] == 1.02
+    assert measured["1 % traced, events/s over nothing traced"] is None
+    assert any(
+        each.what.startswith("with telemetry, events/s (mean") and each.ratio == 0.98 for each in ratios(results)
+    )

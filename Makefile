@@ -4,6 +4,7 @@ UV_VERSION := 0.13.7
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
+TESTS_AT_ONCE := 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test check bench soak dashboards lock clean
@@ -17,8 +18,11 @@ setup: $(STAMPS)/installed ## Environment, Java if there is none, Kafka, Spark's
 up: setup ## Set up, then run the whole system in the foreground
 	@$(BIN)/penstock up
 
+# Most tests wait most of the time, so several run side by side, file by file; those about time have the machine to
+# themselves afterwards.
 test: setup ## Set up, then run all tests that this machine can run
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder -m "not alone"; beside=$$?; \
+	$(BIN)/pytest -m alone && exit $$beside
 
 test-tools: ## Chromium and promtool from Debian's packages, if they are missing; without them their tests are skipped
 	@missing=""; \

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
+FIRST = ("harness", "system", "docs", "dashboard", "pipeline")  # what takes longest: no test is waited for at the end
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background like this, and commands that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def when(item: pytest.Item) -> int:
+        room = item.path.relative_to(Path(__file__).parent).parts[0]
+        return FIRST.index(room) if room in FIRST else len(FIRST)
+
+    items.sort(key=when)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from tests.system.resources import apply, broker, get, remove, trigger
 from tests.system.sender import MakeSender
 from tests.waiting import until
 
+pytestmark = pytest.mark.alone
+
 RATE = 300
 CHANGES = 200
 CHANGES_SECONDS = 40.0

@@ -16,6 +16,8 @@ from tests.system.test_delivery import send
 from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
+pytestmark = pytest.mark.alone
+
 EVENTS = 6_000
 ORDERED = {"kafka.eventing.knative.dev/delivery.order": "ordered"}
 

@@ -16,6 +16,8 @@ from tests.system.resources import apply, broker, remove, trigger
 from tests.system.sender import MakeSender, Sender
 from tests.waiting import until
 
+pytestmark = pytest.mark.alone
+
 RATES = (1000, 500, 250)
 BEFORE_SECONDS, AFTER_SECONDS = 4, 3  # of events before the kill, and acknowledged after it
 PATHS = ("/0", "/1")

@@ -12,17 +12,14 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from bench import telling
-from bench.children import run_load
-from bench.load import LoadPlan
-from bench.measure import Arrangement, Bench, Offer, measure, wait_for_arrivals, warm_up
-from bench.model import AGAIN, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES, Slot
+from bench.measure import Arrangement, Bench, Offer, measure, warm_up
+from bench.model import AGAIN, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
 from bench.profile import Profile
 from bench.system import System, SystemFailed, broker, trigger
 from penstock.telemetry.metrics import ATTEMPTS
@@ -33,10 +30,7 @@ TRACED_SHARE = 0.01
 STEADY_RATE = 500.0
 SWITCH = Path(__file__).parent / "switch"
 TELLING = ("receiver", "workers")
-SETTLED_SECONDS = 2.5  # until what was noted before a switch is told: workers do it once a second
-SLOT_SECONDS = 3.0
-SLOTS_RATE = 1000.0
-TURNS = (WITHOUT_TELEMETRY, WITH_TELEMETRY, WITH_TELEMETRY + AGAIN, WITHOUT_TELEMETRY + AGAIN)
+SETTLED_SECONDS = 2.5  # workers tell once a second, and the controller hears of it
 
 
 def telemetry(bench: Bench) -> None:
@@ -50,51 +44,25 @@ def telemetry(bench: Bench) -> None:
             switched = replace(bench, system=system)
             arrangement = _arranged(switched, WITH_TELEMETRY, TRIGGERS)
         warm_up(switched, arrangement, bench.profile.warm_seconds / 2)
-        for way in TURNS * bench.profile.switch_rounds:
-            _full_load(switched, replace(arrangement, scenario=way))
-        with bench.step(f"telemetry off and on in turns of seconds, {TRIGGERS} triggers, {SLOTS_RATE:g}/s"):
-            _slots(switched, arrangement)
+        for offer in _offers(bench.profile):
+            for _ in range(bench.profile.switch_rounds):
+                for way in (WITHOUT_TELEMETRY, WITH_TELEMETRY, WITH_TELEMETRY + AGAIN, WITHOUT_TELEMETRY + AGAIN):
+                    _switched_run(switched, replace(arrangement, scenario=way), offer)
         bench.last_run = switched.last_run
 
 
-def _switch(system: System, way: str) -> bool:
-    """Whether it is on now."""
-    is_on = way.startswith(WITH_TELEMETRY)
-    for process in system.snapshot().processes.values():
+def _switched_run(bench: Bench, arrangement: Arrangement, offer: Offer) -> None:
+    is_on = arrangement.scenario.startswith(WITH_TELEMETRY)
+    for process in bench.system.snapshot().processes.values():
         if process.group in TELLING:
             os.kill(process.pid, signal.SIGUSR2 if is_on else signal.SIGUSR1)
-    return is_on
-
-
-def _full_load(bench: Bench, arrangement: Arrangement) -> None:
-    """All that it can take, from an empty topic to an empty one."""
-    is_on = _switch(bench.system, arrangement.scenario)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(SETTLED_SECONDS)  # what was noted before the switch is told
     before = _told(bench.system)
-    run = measure(bench, arrangement, _full_offer(bench.profile))
+    run = measure(bench, arrangement, offer)
     time.sleep(SETTLED_SECONDS)
     told, expected = _told(bench.system) - before, run.acknowledged * TRIGGERS if is_on else 0
     if told != expected:
         raise SystemFailed(f"{arrangement.scenario}: {told} attempts were told where {expected} should have been")
-
-
-def _slots(bench: Bench, arrangement: Arrangement) -> None:
-    """One long load, switched every few seconds, since the machine's speed changes within minutes."""
-    ways = TURNS * bench.profile.slot_rounds
-    seconds = len(ways) * (SETTLED_SECONDS + SLOT_SECONDS)
-    bench.sink.reset(run := bench.next_run())
-    with ThreadPoolExecutor(1) as aside:
-        load = aside.submit(run_load, LoadPlan(arrangement.url, run, seconds + SLOT_SECONDS, SLOTS_RATE))
-        for way in ways:
-            _switch(bench.system, way)
-            time.sleep(SETTLED_SECONDS)
-            before, came = bench.system.snapshot(), bench.sink.count()
-            time.sleep(SLOT_SECONDS)
-            after, events = bench.system.snapshot(), (bench.sink.count() - came) / TRIGGERS
-            bench.results.slots.append(Slot(way, events, sum(after.cpu_since(before).values()) / events * 1e6))
-    expected = load.result().acknowledged * TRIGGERS
-    if (came := wait_for_arrivals(bench.sink, expected)) < expected:
-        raise SystemFailed(f"{expected - came} of {expected} deliveries are missing")
 
 
 def _told(system: System) -> int:
@@ -104,8 +72,10 @@ def _told(system: System) -> int:
     return int(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(ATTEMPTS.name + "{")))
 
 
-def _full_offer(profile: Profile) -> Offer:
-    return Offer(seconds=profile.full_seconds, events=profile.full_events_ten // 3)
+def _offers(profile: Profile) -> tuple[Offer, Offer]:
+    """All that it can take, for events a second, and a steady rate, at which processor time is steadier too."""
+    full = Offer(seconds=profile.full_seconds, events=profile.full_events_ten // 3)
+    return full, Offer(STEADY_RATE, profile.cost_seconds)
 
 
 def traces(bench: Bench) -> None:
@@ -150,9 +120,8 @@ def _collector() -> Iterator[str]:
 
 
 def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int = TRIGGERS) -> None:
-    """By the name of a way, the environment of its system. Every way gets each load as often as the others: all that
-    it can take, for events a second, and a steady rate, at which processor time is steadier too. Who is first changes
-    with every round."""
+    """By the name of a way, the environment of its system. Every way gets each load as often as the others. Who is
+    first changes with every round."""
     with ExitStack() as stack:
         benches, arrangements = {}, {}
         for way, environment in ways.items():
@@ -166,7 +135,7 @@ def in_turns(bench: Bench, ways: Mapping[str, Mapping[str, str]], triggers: int 
         for number in range(bench.profile.cost_rounds):
             order = list(arrangements.items())
             first = number % len(order)
-            for offer in (_full_offer(bench.profile), Offer(STEADY_RATE, bench.profile.cost_seconds)):
+            for offer in _offers(bench.profile):
                 for way, arrangement in order[first:] + order[:first]:
                     benches[way].last_run = bench.next_run()
                     measure(benches[way], arrangement, offer)

@@ -171,14 +171,6 @@ class Machine(msgspec.Struct, frozen=True):
     versions: dict[str, str]
 
 
-class Slot(msgspec.Struct, frozen=True):
-    """A few seconds of a long load."""
-
-    scenario: str
-    events: float  # that came
-    cpu_us_per_event: float  # of all our processes
-
-
 class Telling(msgspec.Struct, frozen=True):
     """Processor time of one delivering loop for a delivery, µs, without telemetry and with it."""
 
@@ -206,7 +198,6 @@ class Results(msgspec.Struct, kw_only=True):
     explained: list[Explained] = []
     truth: list[Truth] = []
     telling: Telling | None = None
-    slots: list[Slot] = []
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

@@ -27,7 +27,6 @@ class Profile:
     many_channels: int = 50
     cost_rounds: int = 12
     switch_rounds: int = 12  # of four runs
-    slot_rounds: int = 16  # of four slots
     cost_seconds: float = 6.0
     telling_turns: int = 160  # even
     consumer_events_one: int = 12_000
@@ -56,7 +55,6 @@ QUICK = Profile(
     many_channels=5,
     cost_rounds=2,
     switch_rounds=2,
-    slot_rounds=2,
     cost_seconds=3.0,
     telling_turns=20,
     consumer_events_one=3_000,

@@ -126,8 +126,8 @@ def _events_of(results: Results, way: str, other: str) -> float | None:
 
 def _cpu_of(results: Results, way: str, other: str) -> float | None:
     """The same for all processor time that our own processes take for an event, under the load at which it is worse:
-    full, steady, or steady and switched all the time."""
-    found = [_middle(_by_rounds(results, measure, way, other)) for measure in (_full_cpu, _cpu, _slot_cpu)]
+    full, or steady."""
+    found = [_middle(_by_rounds(results, measure, way, other)) for measure in (_full_cpu, _cpu)]
     return max((each for each in found if each is not None), default=None)
 
 
@@ -143,18 +143,9 @@ def _cpu(results: Results, way: str, *, is_full: bool = False) -> list[float]:
     ]
 
 
-def _slot_cpu(results: Results, way: str) -> list[float]:
-    return [slot.cpu_us_per_event for slot in results.slots if slot.scenario == way]
-
-
 _full_cpu = partial(_cpu, is_full=True)
 Measure = Callable[[Results, str], list[float]]
-MEASURES: dict[str, Measure] = {
-    "events/s": _events,
-    "CPU µs/event, full": _full_cpu,
-    "CPU µs/event, 500/s": _cpu,
-    "CPU µs/event, 1000/s in turns of seconds": _slot_cpu,
-}
+MEASURES: dict[str, Measure] = {"events/s": _events, "CPU µs/event, full": _full_cpu, "CPU µs/event, 500/s": _cpu}
 
 
 def _by_rounds(results: Results, measure: Measure, way: str, other: str) -> list[float]:

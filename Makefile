@@ -4,7 +4,7 @@ UV_VERSION := 0.13.7
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-TESTS_AT_ONCE := 3
+TESTS_AT_ONCE := 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test check bench soak dashboards lock clean

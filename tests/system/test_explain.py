@@ -117,6 +117,7 @@ def test_an_event_that_was_delivered_at_once(told: System, subscriber: Sink) -> 
         assert (said["matched"], said["outcome"], said["because"]) == (False, "FILTERED", clause)
 
 
+@pytest.mark.alone
 def test_an_event_that_was_retried(told: System, subscriber: Sink) -> None:
     """Kept promise: 500, 500, 200 are three attempts, and the gaps between them are those that the subscriber saw."""
     send(told, "retried", "order.hard")

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import Producer as Producer  # for annotations elsewhere
 from confluent_kafka.admin import AdminClient
 
@@ -32,6 +32,7 @@ REFUSALS = (
     KafkaError.ILLEGAL_SASL_STATE,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
+NOBODYS = TopicCollection(["penstock-is-anybody-there"])
 
 
 class OncePerWhile(logging.Filter):
@@ -146,10 +147,14 @@ class Contact:
         self._admin: AdminClient = AdminClient(config)
 
     def check(self, timeout_seconds: float) -> None:
-        """Waits for an answer, though not once it is clear that there will be none."""
+        """Waits for an answer, though not once it is clear that there will be none.
+
+        Asks for a topic that nobody has: librdkafka ends the process when a cluster that is starting or stopping
+        answers ``describe_cluster`` with no broker at all.
+        """
         self._refusal = None
         deadline = time.monotonic() + timeout_seconds
-        answer = self._admin.describe_cluster(request_timeout=timeout_seconds)
+        (answer,) = self._admin.describe_topics(NOBODYS, request_timeout=timeout_seconds).values()
         while not answer.done() and self._refusal is None and time.monotonic() < deadline:
             self._admin.poll(0.02)
         if self._refusal is not None:
@@ -157,9 +162,10 @@ class Contact:
         try:
             answer.result(timeout=max(0.1, deadline - time.monotonic()))
         except (KafkaException, TimeoutError) as error:
-            self._admin.poll(0)
-            found = self._last or (error.args[0] if isinstance(error, KafkaException) else None)
-            raise self._explained(found) from None
+            said = error.args[0] if isinstance(error, KafkaException) else None
+            if said is None or said.code() < 0 or said.code() in REFUSALS:  # librdkafka's own codes are negative
+                self._admin.poll(0)
+                raise self._explained(self._last or said) from None
         self._last = None
 
     def close(self) -> None:

@@ -80,6 +80,7 @@ class Client:
         self._listened_seconds = 0.0  # our clock: it stands still while nobody listens
         self._listened_at = time.monotonic()
         self.in_flight = 0
+        self.heard_at = 0.0  # seconds since the epoch: what is called back now was there then
 
     def send(self, post: Post, tag: Any) -> None:
         """Begins a POST. What libcurl cannot send at all is answered too, by the next ``run_once``."""
@@ -117,6 +118,7 @@ class Client:
         is_readable = False
         events = self._epoll.poll(wait)
         self._listened_seconds, self._listened_at = self._clock(wait), time.monotonic()
+        self.heard_at = time.time()
         for fd, event in events:
             if fd == self._foreign:
                 is_readable = True

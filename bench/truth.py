@@ -17,7 +17,7 @@ from penstock.telemetry.metrics import ACCEPTED, DELIVERED, WHOLE_WAY
 
 NAME = "truth"
 TRIGGERS = 10
-RATES = (50.0, 1000.0)  # one at which nobody waits, and one that takes all the machine has
+RATES = (50.0, 200.0, 1000.0)  # two at which nobody waits, and one that takes all the machine has
 TOLD_SECONDS = 3.0  # workers tell once a second
 SAMPLE = re.compile(r'^(\w+)\{kind="\w+",namespace="default",name="truth[-\d]*"(?:,le="(.+)")?\} (\S+)$')
 

@@ -74,7 +74,7 @@ def test_every_attempt_has_a_span_which_its_request_carries(sink: MakeSink, coll
     (match,), (first, second) = by_word(spans, "match"), by_word(spans, "attempt")
     assert match.parent == SPAN
     assert (first.parent, second.parent) == (match.id, match.id)
-    assert match.start == 1_000_000.0
+    assert match.start == 1_000_000.001, "the end of the millisecond in which Kafka had it"
     assert match.attributes["penstock.subscriptions"] == ["Trigger/shop/t"]
     assert match.attributes["messaging.destination.partition.id"] == "3"
     assert match.attributes["messaging.kafka.offset"] == 7

@@ -36,7 +36,6 @@ from bench.model import (
     without,
 )
 
-IN_LINE_MS = 20.0  # an event that takes longer has waited for others
 DISPATCH_GROUPS = ("dispatcher", "dispatcher JVM", "workers")
 
 
@@ -112,12 +111,9 @@ def _untrue(results: Results) -> int | None:
 
 
 def _off(results: Results, figure: str) -> float | None:
-    """By which share of it, at the rate at which it is worst. Where events wait in line, answers do too, before we
-    hear of them, and the two are no longer the same way."""
+    """By which share of it, at the rate at which it is worst."""
     shares = []
     for each in results.truth:
-        if each.whole_way_p50_seen > IN_LINE_MS:
-            continue
         shown, seen = getattr(each, f"{figure}_shown"), getattr(each, f"{figure}_seen")
         shares.append(abs(shown - seen) / seen if seen else 1.0)
     return round(max(shares), 3) if shares else None

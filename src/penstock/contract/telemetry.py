@@ -85,8 +85,8 @@ class Odd(NamedTuple):
 
 
 class LaneLog(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """Attempts for the events of one subscription, as columns: there is a line for every delivery, and columns are
-    packed and searched many times as fast as lines. Made with ``packed``."""
+    """Attempts for the events of one subscription, as columns: there is an entry for every delivery, and columns are
+    made in less time than lines. Made with ``packed``."""
 
     uid: str
     offsets: bytes  # OFFSETS

@@ -80,7 +80,9 @@ class Client:
         self._listened_seconds = 0.0  # our clock: it stands still while nobody listens
         self._listened_at = time.monotonic()
         self.in_flight = 0
-        self.heard_at = 0.0  # seconds since the epoch: what is called back now was there then
+        # Seconds since the epoch. What is called back now was there then, though others had their turn first; only
+        # what failed at once may have begun later.
+        self.heard_at = 0.0
 
     def send(self, post: Post, tag: Any) -> None:
         """Begins a POST. What libcurl cannot send at all is answered too, by the next ``run_once``."""

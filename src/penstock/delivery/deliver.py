@@ -296,7 +296,6 @@ class Deliveries:
     def _answered(self, attempt: Attempt, answer: Answer) -> None:
         outcome = outcome_of(answer.status)
         if attempt.reply is None:
-            # Others that came with it may have had their turn first; one that failed at once may have begun later.
             attempt.answered, attempt.status = max(attempt.began, self._client.heard_at), answer.status
             if attempt.trace is not None:
                 attempt.trace.answered(answer)

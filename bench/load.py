@@ -41,6 +41,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
     events: int = 0  # at most so many; 0 is no bound but the time
     connections: int = 64
     types: int = 0  # so many types of events, in turn: TYPE's namesakes with a number; 0 is TYPE alone
+    is_stamped_when_sent: bool = False  # the id says when it was sent, not when it was due
 
 
 class LoadResult(msgspec.Struct, frozen=True):
@@ -72,8 +73,10 @@ class Connection(asyncio.Protocol):
     def send(self, number: int, due_ns: int) -> None:
         self.waiting_since_ns = due_ns
         load = self.load
+        stamp_ns = time.monotonic_ns() if load.plan.is_stamped_when_sent else due_ns
         self.transport.write(
-            b"%b%b%09d.%019d%b" % (load.before, load.id_start, number, due_ns, load.behind[number % len(load.behind)])
+            b"%b%b%09d.%019d%b"
+            % (load.before, load.id_start, number, stamp_ns, load.behind[number % len(load.behind)])
         )
 
     def data_received(self, data: bytes) -> None:

@@ -33,6 +33,7 @@ class Offer:
     seconds: float = 10.0
     events: int = 0
     connections: int = 64
+    is_stamped_when_sent: bool = False  # see LoadPlan
 
     @property
     def label(self) -> str:
@@ -95,7 +96,14 @@ def measure(bench: Bench, arrangement: Arrangement, offer: Offer) -> Run:
 
 def _plan(arrangement: Arrangement, offer: Offer, run: int) -> LoadPlan:
     return LoadPlan(
-        arrangement.url, run, offer.seconds, offer.rate, offer.events, offer.connections, arrangement.types
+        arrangement.url,
+        run,
+        offer.seconds,
+        offer.rate,
+        offer.events,
+        offer.connections,
+        arrangement.types,
+        offer.is_stamped_when_sent,
     )
 
 

@@ -17,7 +17,7 @@ from penstock.telemetry.metrics import ACCEPTED, DELIVERED, WHOLE_WAY
 
 NAME = "truth"
 TRIGGERS = 10
-RATES = (50.0, 200.0, 1000.0)  # two at which nobody waits, and one that takes all the machine has
+RATES = (50.0, 200.0, 400.0, 1000.0)  # from nobody waits to all that the machine has
 TOLD_SECONDS = 3.0  # workers tell once a second
 SAMPLE = re.compile(r'^(\w+)\{kind="\w+",namespace="default",name="truth[-\d]*"(?:,le="(.+)")?\} (\S+)$')
 
@@ -38,7 +38,7 @@ def truth(bench: Bench) -> None:
 def _compared(bench: Bench, arrangement: Arrangement, rate: float) -> Truth:
     time.sleep(TOLD_SECONDS)
     before, watcher = _metrics(bench), Watcher(bench)
-    run = measure(bench, arrangement, Offer(rate, bench.profile.steady_seconds))
+    run = measure(bench, arrangement, Offer(rate, bench.profile.steady_seconds, is_stamped_when_sent=True))
     watcher.stop()
     time.sleep(TOLD_SECONDS)
     grown = _metrics(bench) - before

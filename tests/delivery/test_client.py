@@ -245,3 +245,20 @@ def test_an_answer_that_came_while_the_process_stood_still_counts(sink: Callable
     assert answers[-1].error == "timed out after 0.3 s"
     assert subscriber.count("/a") == 9
     client.close()
+
+
+def test_an_answer_came_when_the_kernel_had_it(sink: Callable[[], Sink]) -> None:
+    """Kept promise: a subscriber is not said to be slow because the worker was busy, or had no processor."""
+    subscriber = sink()
+    subscriber.answer("/later", delay_seconds=0.2)
+    heard: dict[str, float] = {}
+    client = Client(lambda path, _: heard.update({path: client.heard_at}))
+    paths = ("/at-once", "/later")
+    for path in paths:
+        client.send(Post(subscriber.url + path, [b"ce-id:1"], b"{}", 5.0), path)
+    until(lambda: client.run_once(0.0) or all(map(subscriber.count, paths)), "both are on their way")
+    stand_still(0.5)
+    until(lambda: client.run_once(0.01) or len(heard) == 2, "both are finished")
+    late = {path: heard[path] - subscriber.at(path)[0].received for path in paths}
+    assert late["/at-once"] < 0.15 < late["/later"] < 0.4, late
+    client.close()

@@ -14,6 +14,7 @@ import io
 import ipaddress
 import select
 import socket
+import struct
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -28,6 +29,9 @@ REPLIES_BYTES = 16 * 1024 * 1024  # of all answers that may be replies and are a
 CONNECT_TIMEOUT_MS = 5_000
 IDLE_CONNECTIONS = 1024
 BUSY_SECONDS = 0.1  # longest time between two looks at the sockets that counts as listening
+SO_TIMESTAMPNS = 35  # Linux: the kernel notes when it received what is read; Python has no name for it
+TIMESPEC = struct.Struct("@ll")
+TIMESTAMP_BYTES = socket.CMSG_SPACE(TIMESPEC.size)
 READ_EVENTS = select.EPOLLIN | select.EPOLLERR | select.EPOLLHUP
 
 
@@ -80,8 +84,8 @@ class Client:
         self._listened_seconds = 0.0  # our clock: it stands still while nobody listens
         self._listened_at = time.monotonic()
         self.in_flight = 0
-        # Seconds since the epoch. What is called back now was there then, though others had their turn first; only
-        # what failed at once may have begun later.
+        # Seconds since the epoch: since when what is called back now was there, though we were busy with others, or
+        # had no processor. Only what failed at once may have begun later.
         self.heard_at = 0.0
 
     def send(self, post: Post, tag: Any) -> None:
@@ -111,27 +115,13 @@ class Client:
 
     def run_once(self, longest_wait_seconds: float) -> bool:
         """Waits for sockets and timers and finishes what is answered; whether the watched descriptor is readable."""
-        wait = 0.0 if self._unsendable else longest_wait_seconds
-        if self._deadline is not None:
-            wait = min(wait, max(0.0, self._deadline - time.monotonic()))
-        due = self._next_due()
-        if due is not None:
-            wait = min(wait, max(0.0, due - self._clock()))
-        is_readable = False
+        wait = self._wait_seconds(longest_wait_seconds)
         events = self._epoll.poll(wait)
-        self._listened_seconds, self._listened_at = self._clock(wait), time.monotonic()
-        self.heard_at = time.time()
-        for fd, event in events:
-            if fd == self._foreign:
-                is_readable = True
-                continue
-            if fd not in self._wanted:
-                self._forget_socket(fd)  # an idle connection that the other side has closed
-                continue
-            action = (pycurl.CSELECT_IN if event & READ_EVENTS else 0) | (
-                pycurl.CSELECT_OUT if event & select.EPOLLOUT else 0
-            )
-            self._multi.socket_action(fd, action)
+        now, heard_at = time.monotonic(), time.time()
+        ask_every = _stride(len(events), now - self._listened_at)
+        self._listened_seconds, self._listened_at = self._clock(wait), now
+        is_readable = self._serve_sockets(events, heard_at, ask_every)
+        self.heard_at = heard_at
         if self._deadline is not None and self._deadline <= time.monotonic():
             self._deadline = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
@@ -142,6 +132,34 @@ class Client:
         for tag, answer in unsendable:
             self.in_flight -= 1
             self._done(tag, answer)
+        return is_readable
+
+    def _wait_seconds(self, longest: float) -> float:
+        wait = 0.0 if self._unsendable else longest
+        if self._deadline is not None:
+            wait = min(wait, max(0.0, self._deadline - time.monotonic()))
+        due = self._next_due()
+        return wait if due is None else min(wait, max(0.0, due - self._clock()))
+
+    def _serve_sockets(self, events: list[tuple[int, int]], heard_at: float, ask_every: int) -> bool:
+        """Whether the watched descriptor is among them."""
+        is_readable = False
+        self.heard_at = heard_at
+        for number, (fd, event) in enumerate(events):
+            if fd == self._foreign:
+                is_readable = True
+                continue
+            if fd not in self._wanted:
+                self._forget_socket(fd)  # an idle connection that the other side has closed
+                continue
+            if ask_every and number % ask_every == 0:
+                self._finish_answered()
+                self.heard_at = min(heard_at, _received_at(fd) or heard_at)
+            action = (pycurl.CSELECT_IN if event & READ_EVENTS else 0) | (
+                pycurl.CSELECT_OUT if event & select.EPOLLOUT else 0
+            )
+            self._multi.socket_action(fd, action)
+        self._finish_answered()
         return is_readable
 
     def abandon(self, is_meant: Callable[[Any], bool]) -> list[Any]:
@@ -243,7 +261,9 @@ class Client:
         family, kind, protocol, where = address
         if family in (socket.AF_INET, socket.AF_INET6) and not self._may_reach(where[0]):
             return int(pycurl.SOCKET_BAD)
-        return socket.socket(family, kind, protocol)
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        return opened
 
     def _may_reach(self, address: str) -> bool:
         return not is_link_local(address) and (self._may_reach_private or is_public(address))
@@ -255,6 +275,29 @@ class Client:
 
     def _set_timer(self, timeout_ms: int) -> None:
         self._deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000.0
+
+
+def _stride(answers: int, away_seconds: float) -> int:
+    """Of how many answers one is asked when it came; 0: none, since nothing can have waited for long.
+
+    One for each millisecond of absence is enough for the rest, and takes a three-hundredth of that time."""
+    return answers // int(away_seconds * 1000) + 1 if away_seconds >= 0.001 else 0
+
+
+def _received_at(fd: int) -> float:
+    """When the kernel received what is read next from a socket, in seconds since the epoch; 0: nobody knows."""
+    view = socket.SocketType(socket.AF_INET, socket.SOCK_STREAM, 0, fd)
+    try:
+        _, told, _, _ = view.recvmsg(1, TIMESTAMP_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except OSError:
+        return 0.0
+    finally:
+        view.detach()  # it is libcurl's
+    for _, kind, stamp in told:
+        if kind == SO_TIMESTAMPNS and len(stamp) == TIMESPEC.size:
+            seconds, nanoseconds = TIMESPEC.unpack(stamp)
+            return float(seconds + nanoseconds / 1e9)
+    return 0.0
 
 
 def is_link_local(text: str) -> bool:

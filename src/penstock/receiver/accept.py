@@ -15,7 +15,7 @@ never with a wrong one.
 import logging
 import re
 from collections.abc import Callable
-from time import perf_counter, time
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from penstock.contract.model import Route
@@ -112,7 +112,7 @@ class Ingress:
     def _send(self, route: Route, outlet: Outlet, request: Request, events: list[Event], reply: Reply) -> None:
         traces = [(name, value) for raw, name in TRACES if (value := request.header(raw)) and PRINTABLE.match(value)]
         if not (route.is_foreign or self.tally.is_silent):
-            traces.append((RECEIVED, b"%d" % int(time() * 1e6)))
+            traces.append((RECEIVED, b"%d" % int(request.received * 1e6)))
         trip = None if self.tracing is None else self.tracing.received(request, route, len(events))
         if trip is None:
             records = [encode_record(event, route.content_mode, traces) for event in events]

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
+from time import time
 from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
@@ -76,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._close_when_answered = False
         self._touched = self._loop.time()
+        self._received = 0.0  # when the last bytes came, seconds since the epoch
         self._clear()
 
     def _clear(self) -> None:
@@ -107,6 +109,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._lingering:
             return
+        self._received = time()
         if self._refusal is None:
             self._held_bytes += len(data)
             self.site.inflight.bytes += len(data)
@@ -188,6 +191,7 @@ class Connection(asyncio.Protocol):
         slot = Slot(self, self._held_bytes, self._ends_after(request), request.method == b"HEAD")
         self._slots.append(slot)
         request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        request.received = self._received
         self._held_bytes = 0
         self._clear()
         if refusal is not None:

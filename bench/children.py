@@ -14,6 +14,7 @@ from typing import IO, Any, Self, TypeVar
 
 import msgspec
 
+from bench.circle import CircleCommand, Look
 from bench.load import LoadPlan, LoadResult
 from bench.sink import Command, SinkStats
 
@@ -126,6 +127,27 @@ class Sink(Child):
     def stats(self) -> SinkStats:
         self.say(Command("stats"))
         return self.hear(SinkStats)
+
+
+class Circle(Child):
+    """Generator and subscriber in one, which send when something has arrived (``circle.py``)."""
+
+    def __init__(self) -> None:
+        super().__init__("circle")
+        self.port = self.hear(dict[str, int])["port"]
+
+    def url(self, lane: int) -> str:
+        return f"http://127.0.0.1:{self.port}/t/{lane}"
+
+    def start(self, url: str, run: int, lanes: int, under_way: int) -> Look:
+        return self._ask(CircleCommand("start", url, run, lanes, under_way))
+
+    def look(self) -> Look:
+        return self._ask(CircleCommand("look"))
+
+    def _ask(self, command: CircleCommand) -> Look:
+        self.say(command)
+        return self.hear(Look)
 
 
 def run_load(plan: LoadPlan) -> LoadResult:

@@ -30,6 +30,21 @@ def test_start_positions_are_written_once(kafka: KafkaConnection, lane: LaneKey)
     assert known.entry(lane._replace(partition=1)) == (0, LaneRecord(9))
 
 
+def test_who_reads_the_ledger_now_and_then_fetches_nothing_meanwhile(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a controller with nothing to do costs Kafka nothing, however much workers write; nor does it
+    miss any of it."""
+    writer = ledger.LedgerWriter(kafka.producer())
+    now_and_then = ledger.FollowedLedger(kafka, rests=True)
+    for position in (5, 6, 7):
+        writer.write(lane, 1, LaneRecord(position))
+        writer.flush("a test")
+        now_and_then.read_to_end()
+        assert now_and_then.entry(lane) == (1, LaneRecord(position))
+        assert now_and_then._consumer is not None
+        assert now_and_then._consumer.assignment() == []
+    now_and_then.close()
+
+
 @pytest.mark.scenario(28)
 def test_a_late_write_of_an_old_generation_is_not_read(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: what a worker writes after it was replaced changes nothing."""

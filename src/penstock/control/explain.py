@@ -97,7 +97,7 @@ class Explainer:
     def _read_ledger(self, world: World) -> FollowedLedger:
         with self._lock:
             if self._ledger is None or self._ledger.connection is not world.connection:
-                self._ledger = FollowedLedger(world.connection)
+                self._ledger = FollowedLedger(world.connection, rests=True)
             self._ledger.read_to_end()
             return self._ledger
 

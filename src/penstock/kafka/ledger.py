@@ -151,10 +151,16 @@ class Ledger:
 
 
 class FollowedLedger:
-    """The ledger for whoever needs it again and again: it reads on from where it was. May be shared by threads."""
+    """The ledger for whoever needs it again and again: it reads on from where it was. May be shared by threads.
 
-    def __init__(self, connection: KafkaConnection) -> None:
+    ``rests``: for whoever needs it only now and then. Workers write hundreds of records a second, and a client that
+    reads to the end once would go on fetching them for nobody.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, rests: bool = False) -> None:
         self.connection = connection
+        self._rests = rests
+        self._is_fetching = False
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
         self._ends: Ends | None = None
@@ -184,6 +190,9 @@ class FollowedLedger:
                         hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",
                     )
                 self._take(0.02)
+            if self._rests and self._consumer is not None:
+                self._consumer.unassign()
+                self._is_fetching = False
 
     def entry(self, lane: LaneKey) -> LedgerEntry | None:
         with self._lock:
@@ -227,13 +236,16 @@ class FollowedLedger:
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = None
+        self._is_fetching = False
         self._ledger = Ledger()
         self._reached = 0
 
     def _take(self, wait_seconds: float) -> None:
         if self._consumer is None:
             self._consumer = self.connection.consumer()
-            self._consumer.assign([TopicPartition(LEDGER_TOPIC, 0, 0)])
+        if not self._is_fetching:
+            self._consumer.assign([TopicPartition(LEDGER_TOPIC, 0, self._reached)])
+            self._is_fetching = True
         try:
             while messages := self._consumer.consume(2000, wait_seconds):
                 for message in messages:
@@ -315,7 +327,7 @@ class StartPositions:
     """What the controller does to the ledger."""
 
     def __init__(self, connection: KafkaConnection) -> None:
-        self._ledger = FollowedLedger(connection)
+        self._ledger = FollowedLedger(connection, rests=True)
         self._producer = connection.lasting_producer()
 
     def write(self, subscription_uid: str, topic: str, topic_id: str, positions: Mapping[int, int]) -> None:

@@ -1,75 +1,24 @@
-"""What seeing costs, under the same load in turns, so that a slow phase of the machine meets all of them;
-``targets.py`` compares the runs of a round.
+"""What traces cost: systems that differ in one setting, under the same load in turns, so that a slow phase of the
+machine meets all of them; ``targets.py`` compares the runs of a round.
 
-Telemetry is switched off and on in one running system (``switch/``): two systems that are the same differ by more
-than it costs. For traces there are systems that differ in one setting, and the one without is there twice: what its
-two copies differ by is what the machine does, not what seeing costs.
+The system without is there twice: what its two copies differ by is what the machine does, not what tracing costs.
 """
 
-import os
-import signal
 import threading
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-from bench import telling
 from bench.measure import Arrangement, Bench, Offer, measure, warm_up
-from bench.model import AGAIN, WITH_TELEMETRY, WITH_TRACES, WITHOUT_TELEMETRY, WITHOUT_TRACES
+from bench.model import AGAIN, WITH_TRACES, WITHOUT_TRACES
 from bench.profile import Profile
 from bench.system import System, SystemFailed, broker, trigger
-from penstock.telemetry.metrics import ATTEMPTS
 
 NAME = "costs"
 TRIGGERS = 10
 TRACED_SHARE = 0.01
 STEADY_RATE = 500.0
-SWITCH = Path(__file__).parent / "switch"
-TELLING = ("receiver", "workers")
-SETTLED_SECONDS = 2.5  # workers tell once a second, and the controller hears of it
-
-
-def telemetry(bench: Bench) -> None:
-    """Counting, durations and the log of every attempt, against none of it."""
-    with bench.step("one loop, telling and not"):
-        bench.results.telling = telling.cost(bench.sink, bench.next_run(), bench.profile.telling_turns)
-    with ExitStack() as stack:
-        with bench.step("penstock up, with a switch"):
-            path = os.pathsep.join(filter(None, (str(SWITCH), os.environ.get("PYTHONPATH"))))
-            system = stack.enter_context(System(bench.system.keep, {"PYTHONPATH": path}))
-            switched = replace(bench, system=system)
-            arrangement = _arranged(switched, WITH_TELEMETRY, TRIGGERS)
-        warm_up(switched, arrangement, bench.profile.warm_seconds / 2)
-        for offer in _offers(bench.profile):
-            for _ in range(bench.profile.switch_rounds):
-                for way in (WITHOUT_TELEMETRY, WITH_TELEMETRY, WITH_TELEMETRY + AGAIN, WITHOUT_TELEMETRY + AGAIN):
-                    _switched_run(switched, replace(arrangement, scenario=way), offer)
-        bench.last_run = switched.last_run
-
-
-def _switched_run(bench: Bench, arrangement: Arrangement, offer: Offer) -> None:
-    is_on = arrangement.scenario.startswith(WITH_TELEMETRY)
-    for process in bench.system.snapshot().processes.values():
-        if process.group in TELLING:
-            os.kill(process.pid, signal.SIGUSR2 if is_on else signal.SIGUSR1)
-    time.sleep(SETTLED_SECONDS)  # what was noted before the switch is told
-    before = _told(bench.system)
-    run = measure(bench, arrangement, offer)
-    time.sleep(SETTLED_SECONDS)
-    told, expected = _told(bench.system) - before, run.acknowledged * TRIGGERS if is_on else 0
-    if told != expected:
-        raise SystemFailed(f"{arrangement.scenario}: {told} attempts were told where {expected} should have been")
-
-
-def _told(system: System) -> int:
-    """Attempts that the controller has heard of."""
-    with urllib.request.urlopen(f"{system.server}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return int(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(ATTEMPTS.name + "{")))
 
 
 def _offers(profile: Profile) -> tuple[Offer, Offer]:

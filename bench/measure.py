@@ -146,7 +146,7 @@ def combine(arrangement: Arrangement, load_label: str, load: LoadResult, stats: 
     )
 
 
-def per_event(cpu_seconds: Mapping[str, float], events: int) -> dict[str, float]:
+def per_event(cpu_seconds: Mapping[str, float], events: float) -> dict[str, float]:
     return {group: round(seconds / max(events, 1) * 1e6, 1) for group, seconds in cpu_seconds.items()}
 
 

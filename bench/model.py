@@ -20,8 +20,6 @@ HOUR_BEFORE = "three and a fourth that is well"
 HOUR_MEANWHILE = "three and a fourth that is down"
 HOUR_AFTER = "three and a fourth that catches up"
 SHOWN = "as shown"
-WITH_TELEMETRY = "with telemetry"
-WITHOUT_TELEMETRY = "without telemetry"
 WITH_TRACES = "1 % traced"
 WITHOUT_TRACES = "nothing traced"
 AGAIN = ", again"  # like the one of that name in everything
@@ -179,6 +177,24 @@ class Telling(msgspec.Struct, frozen=True):
     ratio: float
 
 
+class Turn(msgspec.Struct, frozen=True):
+    """A few seconds of a closed loop, with telemetry or without."""
+
+    is_on: bool
+    events_per_second: float
+    cpu_us_per_event: dict[str, float]  # by group of processes
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """Turns with something over those without, neighbour by neighbour."""
+
+    off: float
+    on: float
+    ratio: float
+    error: float  # standard error of the ratio
+    pairs: int
+
+
 class Results(msgspec.Struct, kw_only=True):
     """All of one `make bench`; filled as it goes, so that a failure still shows what was measured."""
 
@@ -198,6 +214,7 @@ class Results(msgspec.Struct, kw_only=True):
     explained: list[Explained] = []
     truth: list[Truth] = []
     telling: Telling | None = None
+    turns: list[Turn] = []
     ratios: list[Ratio] = []
     targets: list[Target] = []
     seconds: float = 0.0

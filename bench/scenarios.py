@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bench.backlog import backlog, ordered
 from bench.baselines import kafka_alone, plain_broker, simple_consumer
 from bench.children import Sink, run_load
-from bench.costs import telemetry, traces
+from bench.costs import traces
 from bench.explaining import explain
 from bench.filters import cesql_100, exact_1000, ten_terms
 from bench.hour import hour
@@ -21,6 +21,7 @@ from bench.measure import Arrangement, Bench, Offer, combine, measure, measure_i
 from bench.model import FULL, GENERATOR, INGRESS, PENSTOCK, Run
 from bench.neighbours import hanging, idle_brokers
 from bench.profile import Profile
+from bench.seeing import telemetry
 from bench.system import broker, trigger
 from bench.truth import truth
 

@@ -24,17 +24,17 @@ from bench.model import (
     TEN_TERMS,
     UNDISTURBED,
     UNORDERED,
-    WITH_TELEMETRY,
     WITH_TRACES,
-    WITHOUT_TELEMETRY,
     WITHOUT_TRACES,
     Idle,
     Ratio,
     Results,
     Run,
     Target,
+    Turn,
     without,
 )
+from bench.turns import compared
 
 DISPATCH_GROUPS = ("dispatcher", "dispatcher JVM", "workers")
 
@@ -86,10 +86,8 @@ def targets(results: Results) -> list[Target]:
         _at_most("whole way, p99, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_p99")),
         _at_most("where is my event, among 100,000, slowest of three, s", 1, _explained(results, 100_000)),
         _at_most("where is my event, among 1,000,000, slowest of three, s", 10, _explained(results, 1_000_000)),
-        _at_least("telemetry on, events/s over off", 0.97, _events_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)),
-        _at_most(
-            "telemetry on, CPU time per event over off", 1.03, _cpu_of(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)
-        ),
+        _at_least("telemetry on, events/s over off", 0.97, _telemetry(results, EVENTS)),
+        _at_most("telemetry on, CPU time per event over off", 1.03, _telemetry(results, CPU)),
         _at_least("1 % traced, events/s over nothing traced", 0.95, _events_of(results, WITH_TRACES, WITHOUT_TRACES)),
         _at_most(
             "1 % traced, CPU time per event over nothing traced", 1.05, _cpu_of(results, WITH_TRACES, WITHOUT_TRACES)
@@ -164,9 +162,36 @@ def _middle(values: Sequence[float]) -> float | None:
     return round(median(values), 3) if values else None
 
 
-def _seeing(results: Results, way: str, other: str) -> Iterator[Ratio]:
-    """What seeing costs by each measure, with the standard error of it; and what two runs differ by that are the
+EVENTS, CPU = "events/s", "CPU µs/event"
+TURNS: dict[str, Callable[[Turn], float]] = {
+    EVENTS: lambda turn: turn.events_per_second,
+    CPU: lambda turn: sum(turn.cpu_us_per_event.values()),
+}
+
+
+def _telemetry(results: Results, what: str) -> float | None:
+    found = compared([TURNS[what](turn) for turn in results.turns])
+    return None if found is None else found.ratio
+
+
+def _switched(results: Results) -> Iterator[Ratio]:
+    """What telemetry costs all processes together, and by which of them it is paid."""
+    for what, of in TURNS.items():
+        found = compared([of(turn) for turn in results.turns])
+        if found is not None:
+            named = f"telemetry on over off, {what} (± {found.error:.3f} in {found.pairs} pairs)"
+            yield Ratio(named, found.on, found.off, found.ratio)
+    for group in sorted({group for turn in results.turns for group in turn.cpu_us_per_event}):
+        found = compared([turn.cpu_us_per_event.get(group, 0.0) for turn in results.turns])
+        if found is not None:
+            named = f"telemetry on over off, {CPU}, {group} (± {found.error:.3f})"
+            yield Ratio(named, found.on, found.off, found.ratio)
+
+
+def _tracing(results: Results) -> Iterator[Ratio]:
+    """What traces cost by each measure, with the standard error of it; and what two runs differ by that are the
     same: a cost below that is not seen in one of them."""
+    way, other = WITH_TRACES, WITHOUT_TRACES
     for what, measure in MEASURES.items():
         found = _by_rounds(results, measure, way, other)
         if len(found) > 1:
@@ -194,8 +219,7 @@ def ratios(results: Results) -> list[Ratio]:
             found += _ingress_against_kafka(run, results.find(KAFKA, 1, run.load))
     if (of := results.telling) is not None:
         found.append(Ratio("one loop, CPU µs/delivery: telemetry over none", of.with_us, of.without_us, of.ratio))
-    found += _seeing(results, WITH_TELEMETRY, WITHOUT_TELEMETRY)
-    return [*found, *_seeing(results, WITH_TRACES, WITHOUT_TRACES)]
+    return [*found, *_switched(results), *_tracing(results)]
 
 
 def dispatch_cpu(run: Run) -> float:

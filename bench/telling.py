@@ -2,7 +2,7 @@
 
 Two systems side by side differ by more than that, for reasons of the machine. So here one loop in one process works
 with them and without them in turns, a fraction of a second each, and only the time of its own thread counts. What is
-told is made and encoded, not sent: a worker tells two records a second. Called by ``costs.py``.
+told is made and encoded, not sent: a worker tells two records a second. Called by ``seeing.py``.
 """
 
 import gc
@@ -14,6 +14,7 @@ from statistics import median
 from bench.children import Sink
 from bench.events import DATA, make_id
 from bench.model import Telling
+from bench.turns import is_on, off_and_on
 from penstock.contract.model import Subscription
 from penstock.contract.telemetry import encode_log, encode_telemetry
 from penstock.delivery.deliver import Deliveries, Limits
@@ -48,8 +49,8 @@ def cost(sink: Sink, run: int, turns: int) -> Telling:
 
 
 def summed_up(turns: Sequence[float]) -> Telling:
-    """Turns go off, on, on, off; the ratio is the median of those of neighbours."""
-    pairs = [pair if n % 2 == 0 else pair[::-1] for n, pair in enumerate(zip(turns[::2], turns[1::2], strict=True))]
+    """The ratio is the median of those of neighbours."""
+    pairs = off_and_on(turns)
     return Telling(
         without_us=round(median(off for off, _ in pairs), 2),
         with_us=round(median(on for _, on in pairs), 2),
@@ -58,7 +59,7 @@ def summed_up(turns: Sequence[float]) -> Telling:
 
 
 class Blocks:
-    """A source whose next rows come when the last ones are all delivered; turns go off, on, on, off, off, on …"""
+    """A source whose next rows come when the last ones are all delivered; ``turns.py`` says when it tells."""
 
     def __init__(self, deliveries: Deliveries, run: int, turns: int) -> None:
         self.is_over = False
@@ -97,7 +98,7 @@ class Blocks:
     @property
     def _tells(self) -> bool:
         """In the turn that is next, or under way."""
-        return len(self.seconds) % 4 in (1, 2)
+        return is_on(len(self.seconds))
 
     def _tell(self) -> None:
         telemetry, log = self._counts.to_tell(0, at_once=True)

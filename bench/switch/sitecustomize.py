@@ -1,4 +1,4 @@
-"""Telemetry that can be switched off and on while a system runs, for ``bench/costs.py``.
+"""Telemetry that can be switched off and on while a system runs, for ``bench/seeing.py``.
 
 Python imports this by itself in every process of a system whose ``PYTHONPATH`` begins with this folder. SIGUSR1 makes
 receivers and workers do what they do with ``PENSTOCK_TELEMETRY=off``, SIGUSR2 what they do without it: so one system,

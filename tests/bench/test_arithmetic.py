@@ -1,5 +1,6 @@
 """The benchmark's own arithmetic: a wrong percentile would be believed by everybody."""
 
+import pytest
 from bench.latency import Latency, percentile, summarize
 from bench.load import LoadResult
 from bench.measure import Arrangement, combine, per_event
@@ -9,18 +10,20 @@ from bench.model import (
     INGRESS,
     PENSTOCK,
     TEN_TERMS,
-    WITH_TELEMETRY,
-    WITHOUT_TELEMETRY,
+    WITH_TRACES,
+    WITHOUT_TRACES,
     Machine,
     Memory,
     Results,
     Run,
+    Turn,
     without,
 )
 from bench.processes import Process, Snapshot, classify
 from bench.sink import Lane, SinkStats
 from bench.targets import ratios, targets
 from bench.telling import summed_up
+from bench.turns import compared, is_on
 
 MILLISECOND = 1_000_000
 MACHINE = Machine(cores=2, cpu="", memory_gb=1.0, system="", versions={})
@@ -114,8 +117,32 @@ def test_turns_of_telling_are_paired_with_their_neighbours() -> None:
     assert (found.without_us, found.with_us, found.ratio) == (60.0, 63.0, 1.02)
 
 
-def test_what_seeing_costs_is_compared_round_by_round() -> None:
-    """The median of rounds, so one that was disturbed does not count; both halves of a round count the same."""
+def test_telemetry_is_compared_turn_by_turn() -> None:
+    """Neighbours in time, so a machine that gets slower favours nobody; turns go off, on, on, off."""
+    rates = [1000.0, 980.0, 490.0, 500.0, 100.0, 98.0]
+    turns = [Turn(is_on(n), rate, {"workers": 1e5 / rate, "kafka": 0.0}) for n, rate in enumerate(rates)]
+    results = Results(date="", quick=True, machine=MACHINE, turns=turns)
+    measured = {target.what: target.measured for target in targets(results)}
+    assert measured["telemetry on, events/s over off"] == 0.98
+    assert measured["telemetry on, CPU time per event over off"] == 1.0204
+    assert [each.what for each in ratios(results)] == [
+        "telemetry on over off, events/s (± 0.000 in 3 pairs)",
+        "telemetry on over off, CPU µs/event (± 0.000 in 3 pairs)",
+        "telemetry on over off, CPU µs/event, workers (± 0.000)",
+    ]
+
+
+def test_the_error_says_how_far_turns_differ() -> None:
+    found = compared([100.0, 110.0, 90.0, 100.0])  # on is a tenth faster in one pair, a tenth slower in the other
+    assert found is not None
+    assert found.pairs == 2
+    assert found.ratio == pytest.approx(0.995, abs=0.001)
+    assert found.error == pytest.approx(0.1, abs=0.01)
+    assert compared([100.0, 110.0]) is None
+
+
+def test_what_traces_cost_is_compared_round_by_round() -> None:
+    """The median of rounds, so one that was disturbed does not count; the same system again counts with the first."""
 
     def run(scenario: str, rate: float) -> Run:
         return Run(
@@ -123,14 +150,12 @@ def test_what_seeing_costs_is_compared_round_by_round() -> None:
             acknowledged_per_second=0.0, events_per_second=rate, cpu_us_per_event={"workers": 1e5 / rate},
         )  # fmt: skip
 
-    rounds = [(1000.0, 900.0, 1000.0, 900.0), (500.0, 490.0, 490.0, 500.0), (600.0, 10.0, 10.0, 600.0)]
-    ways = (WITHOUT_TELEMETRY, WITH_TELEMETRY, WITH_TELEMETRY + AGAIN, WITHOUT_TELEMETRY + AGAIN)
+    rounds = [(1000.0, 900.0, 1000.0), (500.0, 490.0, 500.0), (600.0, 10.0, 600.0)]
+    ways = (WITHOUT_TRACES, WITH_TRACES, WITHOUT_TRACES + AGAIN)
     runs = [run(way, rate) for rates in rounds for way, rate in zip(ways, rates, strict=True)]
     results = Results(date="", quick=True, machine=MACHINE, runs=runs)
     measured = {target.what: target.measured for target in targets(results)}
-    assert measured["telemetry on, events/s over off"] == 0.98
-    assert measured["telemetry on, CPU time per event over off"] == 1.02
-    assert measured["1 % traced, events/s over nothing traced"] is None
-    assert any(
-        each.what.startswith("with telemetry, events/s (mean") and each.ratio == 0.98 for each in ratios(results)
-    )
+    assert measured["1 % traced, events/s over nothing traced"] == 0.9
+    assert measured["1 % traced, CPU time per event over nothing traced"] == 1.111
+    assert measured["telemetry on, events/s over off"] is None
+    assert any(each.what.startswith("1 % traced, events/s (mean") and each.ratio == 0.9 for each in ratios(results))

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from bench.children import ChildFailed, Sink, run_load
+from bench.children import ChildFailed, Circle, Sink, run_load
 from bench.events import make_id, read_ids, request_around_id, run_marker
 from bench.framing import INCOMPLETE, Malformed, message_end
 from bench.load import LoadPlan
 from bench.sink import ANSWER, Recorder, SinkProtocol
+
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +119,20 @@ def test_an_ordinary_service_sees_what_the_bare_sink_sees() -> None:
         load = run_load(LoadPlan(service.url(0), 3, 5.0, 0.0, 200, 4))
         stats = service.stats()
     assert (load.acknowledged, stats.distinct, stats.duplicates, stats.strays) == (200, 200, 0, 0)
+
+
+def test_a_circle_sends_as_much_as_arrives(sink: Sink) -> None:
+    """With one lane everything that arrives lets the next one go; with two, of which one gets nothing, half of it
+    does, until nothing is allowed any more."""
+    with Circle() as circle:
+        circle.start(circle.url(0), run=1, lanes=1, under_way=5)
+        until(lambda: circle.look().arrived > 1000, "it goes round and round")
+    with Circle() as circle:
+        circle.start(circle.url(0), run=1, lanes=2, under_way=8)
+        until(lambda: circle.look().arrived == 15, "8 were allowed at first, 4 and 2 and 1 by what arrived")
+        assert circle.look().refused == 0
+    with Circle() as circle:
+        sink.reset(1)
+        circle.start(sink.url(0), run=1, lanes=1, under_way=5)
+        until(lambda: sink.count() == 5, "all that is allowed is sent")
+        assert circle.look().arrived == 0

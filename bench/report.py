@@ -138,7 +138,7 @@ def _ratios(results: Results) -> Table:
     for name in ("penstock", "baseline", "ratio"):
         table.add_column(name, justify="right")
     for ratio in results.ratios:
-        table.add_row(ratio.what, f"{ratio.penstock:,.1f}", f"{ratio.baseline:,.1f}", f"{ratio.ratio:.2f}")
+        table.add_row(ratio.what, f"{ratio.penstock:,.1f}", f"{ratio.baseline:,.1f}", f"{ratio.ratio:.3f}")
     return table
 
 

@@ -1,4 +1,7 @@
-"""Whether what Penstock shows of itself is true: its own numbers beside those of the generator and the sink."""
+"""Whether what Penstock shows of itself is true: its own numbers beside those of the generator and the sink.
+
+Also called by ``tests/system/test_truth.py``.
+"""
 
 import json
 import re
@@ -7,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from bench.measure import Arrangement, Bench, Offer, measure, warm_up
@@ -23,13 +27,17 @@ SAMPLE = re.compile(r'^(\w+)\{kind="\w+",namespace="default",name="truth[-\d]*"(
 
 
 def truth(bench: Bench) -> None:
+    at_rates(bench, RATES)
+
+
+def at_rates(bench: Bench, rates: Iterable[float]) -> None:
     """Ten triggers at steady rates: counts, rates and the whole way, as shown and as measured from outside."""
     resources = [broker(NAME), *(trigger(f"{NAME}-{n}", NAME, bench.sink.url(n)) for n in range(TRIGGERS))]
     with bench.step(f"apply a broker with {TRIGGERS} triggers"):
         bench.system.apply(*resources)
     arrangement = Arrangement(SHOWN, TRIGGERS, bench.system.address(NAME))
     warm_up(bench, arrangement, bench.profile.warm_seconds / 2)
-    for rate in RATES:
+    for rate in rates:
         bench.results.truth.append(_compared(bench, arrangement, rate))
     for each in reversed(resources):
         bench.system.command("delete", each["kind"].lower(), each["metadata"]["name"])

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.contract.model import DEAD_LETTERS_TOPIC, REPORT_TOPIC, DeadLetter, QueryReport, encode
 from penstock.contract.telemetry import TELEMETRY_TOPIC, Holds, Served, Telemetry, encode_telemetry
-from penstock.control import live, metrics
+from penstock.control import live, live_rows, metrics
 from penstock.control.live import changes
 from penstock.control.live_rows import held, masked
 from penstock.kafka.connection import KafkaConnection
@@ -176,6 +176,22 @@ def test_states_of_a_subscription_have_their_words(running: Running, kafka: Kafk
     is_("paused")
     assert exposed(running)["penstock_subscription_paused", *AUDIT] == 1
     put(producer, REPORT_TOPIC, f"query/{TOPIC}", None)
+
+
+def test_a_subscriber_that_does_not_answer_hangs(
+    running: Running, kafka: KafkaConnection, uid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: requests in flight are not called delivering when nothing comes of them."""
+    monkeypatch.setattr(live_rows, "HANGING_SECONDS", 0.5)
+    produce(kafka, TOPIC, 1)
+
+    def is_(state: str, served: dict[str, Served]) -> bool:
+        holds = {uid: Holds(in_flight=1, unfinished=1)}
+        tell(kafka, Telemetry(source="w", time=time.time(), topic=TOPIC, partition=0, served=served, holds=holds))
+        return bool(row(running)["state"] == state)
+
+    until(lambda: is_("hanging", {}), "it hangs")
+    until(lambda: is_("delivering", {uid: Served(1, {"delivered": 1})}), "an answer has come")
 
 
 def test_dead_letters_need_attention(running: Running, kafka: KafkaConnection, uid: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.cli.output import Column, table
 
-WORST_FIRST = ("failing", "not ready", "gone", "parked", "retrying", "paused", "delivering", "idle")
+WORST_FIRST = ("failing", "not ready", "gone", "parked", "hanging", "retrying", "paused", "delivering", "idle")
 ARROWS = {-1: "↓", 0: "", 1: "↑"}
 MOST_ATTENTION = 5
 

@@ -105,7 +105,8 @@ def _draw(client: "Client", namespace: str, pause: float) -> None:
 def _style(line: str) -> str:
     """The word says it too."""
     word = line.split("   ")[0].strip()
-    colours = {"failing": "red", "not ready": "red", "gone": "red", "parked": "yellow", "retrying": "yellow"}
+    bad, slow = ("failing", "not ready", "gone"), ("parked", "hanging", "retrying")
+    colours = dict.fromkeys(bad, "red") | dict.fromkeys(slow, "yellow")
     if line.startswith("!"):
         return "red"
     return "bold" if line.startswith("STATE ") else colours.get(word, "")

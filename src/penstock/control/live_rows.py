@@ -32,6 +32,7 @@ from penstock.control.tracks import NOTHING, Recent
 from penstock.control.world import World
 
 Row = dict[str, Any]
+HANGING_SECONDS = 10.0  # with requests in flight, and no answer
 TOTALS = ("delivered", "failed_attempts", "dead_lettered", "given_up", "replies")
 
 
@@ -233,6 +234,8 @@ def state_of(view: View, head: Row, agreed: Subscription | None, recent: Recent)
     uid, report = head["uid"], view.queries.get(head["uid"])
     holds = view.holds.get(uid) or Holds()
     is_failing = recent.lately("failed") > 0 and not recent.lately("delivered")
+    age = view.sight.ages.get(head["key"])
+    is_hanging = age is not None and age.stalled > HANGING_SECONDS and not recent.rate("delivered")
     words = (
         ("gone", uid in view.gone),
         ("paused", agreed is not None and agreed.is_paused(view.now)),
@@ -241,6 +244,7 @@ def state_of(view: View, head: Row, agreed: Subscription | None, recent: Recent)
         ("failing", recent.lately("lost") > 0),
         ("retrying", holds.retrying > 0),
         ("failing", is_failing),
+        ("hanging", holds.in_flight > 0 and is_hanging),
         ("delivering", holds.in_flight > 0 or recent.rate("delivered") > 0),
     )
     return next((word for word, is_true in words if is_true), "idle")

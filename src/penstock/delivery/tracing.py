@@ -144,7 +144,8 @@ class AttemptTrace:
         told: Attributes = {"http.response.status_code": answer.status} if answer.status else {}
         if error:
             told = {**told, "error.type": str(answer.status or "_OTHER"), "penstock.error": error}
-        self._end_all(self._spans, error, told, keeps=True)
+        for span in self._spans:  # the list stays, since a reply goes on from there
+            self._end(span, error, told, self._attempt.answered)
 
     def abandoned(self) -> None:
         """It is not waited for any longer."""
@@ -181,7 +182,7 @@ class AttemptTrace:
         if self._dead is not None:
             span, self._dead = self._dead, None
             failed = "nobody took it" if outcome.startswith("given up") else error or ""
-            self._end_all([span], failed, {"penstock.outcome": outcome})
+            self._end(span, failed, {"penstock.outcome": outcome})
 
     def _begin(self, name: str, kind: SpanKind, parent: Parent | None, row: Row, more: Attributes) -> Span:
         """Few attributes, since each takes time here and once more in the exporter. Where the event stands in Kafka
@@ -194,18 +195,20 @@ class AttemptTrace:
             **event,
             **more,
         }
-        span = of.tracing.begin(name, kind, parent, attributes)
+        began = self._attempt.began if kind is CLIENT else None  # a request
+        span = of.tracing.begin(name, kind, parent, attributes, began)
         of.open.add(span)
         return span
 
-    def _end_all(self, spans: list[Span], error: str, told: Attributes | None = None, *, keeps: bool = False) -> None:
-        """``keeps``: the list stays, since a reply goes on from there."""
+    def _end_all(self, spans: list[Span], error: str) -> None:
         for span in spans:
-            if span in self._of.open:
-                self._of.open.discard(span)
-                end(span, error, told)
-        if not keeps:
-            spans.clear()
+            self._end(span, error)
+        spans.clear()
+
+    def _end(self, span: Span, error: str, told: Attributes | None = None, at: float = 0.0) -> None:
+        if span in self._of.open:
+            self._of.open.discard(span)
+            end(span, error, told, at)
 
 
 def _event(row: Row, dress: Dress | None) -> dict[str, str]:

@@ -18,7 +18,7 @@ WINDOW = "$__rate_interval"
 TREND = "10m"  # long enough that a slope is no noise
 JOB = 'job="$job"'  # of what tells everything: the controller. A receiver tells its own numbers a second time
 NAME = "{{kind}} {{namespace}}/{{name}}"
-STATE_COLOURS = ("#8e8e8e", "green", "yellow", "red", "orange", "blue", "purple", "#444444")
+STATE_COLOURS = ("#8e8e8e", "green", "yellow", "red", "orange", "blue", "purple", "#444444", "dark-yellow")
 ORANGE_RED = ((None, "green"), (60, "orange"), (Objectives().age_seconds, "red"))
 SUBSCRIPTION_UID = "penstock-subscription"
 LINK = f"/d/{SUBSCRIPTION_UID}?" + "&".join(f"var-{label}=${{__field.labels.{label}}}" for label in SUBSCRIPTION)

@@ -39,7 +39,7 @@ REJECTION_CLASS = {
 CLASSES = ("2xx", "3xx", "4xx", "5xx", "timeout", "error")
 
 # How a subscription does; the number of a state is its place here.
-STATES = ("idle", "delivering", "retrying", "failing", "parked", "paused", "not ready", "gone")
+STATES = ("idle", "delivering", "retrying", "failing", "parked", "paused", "not ready", "gone", "hanging")
 
 
 @dataclass(frozen=True)

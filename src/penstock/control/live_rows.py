@@ -32,7 +32,7 @@ from penstock.control.tracks import NOTHING, Recent
 from penstock.control.world import World
 
 Row = dict[str, Any]
-HANGING_SECONDS = 10.0  # with requests in flight, and no answer
+HANGING_SECONDS = 10.0  # so long a position has not moved, and nothing was delivered lately
 TOTALS = ("delivered", "failed_attempts", "dead_lettered", "given_up", "replies")
 
 
@@ -235,7 +235,7 @@ def state_of(view: View, head: Row, agreed: Subscription | None, recent: Recent)
     holds = view.holds.get(uid) or Holds()
     is_failing = recent.lately("failed") > 0 and not recent.lately("delivered")
     age = view.sight.ages.get(head["key"])
-    is_hanging = age is not None and age.stalled > HANGING_SECONDS and not recent.rate("delivered")
+    is_hanging = age is not None and age.stalled > HANGING_SECONDS and not recent.lately("delivered")
     words = (
         ("gone", uid in view.gone),
         ("paused", agreed is not None and agreed.is_paused(view.now)),

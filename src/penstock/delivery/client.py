@@ -101,7 +101,7 @@ class Client:
             return
         self._multi.add_handle(handle.curl)
         due = self._due.setdefault(post.timeout_seconds, OrderedDict())
-        due[handle] = self._clock() + post.timeout_seconds
+        due[handle] = self._clock(time.monotonic()) + post.timeout_seconds
 
     def watch(self, fd: int | None) -> None:
         """Lets ``run_once`` end when this descriptor is readable as well; None for no descriptor."""
@@ -119,7 +119,7 @@ class Client:
         events = self._epoll.poll(wait)
         now, heard_at = time.monotonic(), time.time()
         ask_every = _stride(len(events), now - self._listened_at)
-        self._listened_seconds, self._listened_at = self._clock(wait), now
+        self._listened_seconds, self._listened_at = self._clock(now, wait), now
         is_readable = self._serve_sockets(events, heard_at, ask_every)
         self.heard_at = heard_at
         if self._deadline is not None and self._deadline <= time.monotonic():
@@ -139,11 +139,11 @@ class Client:
         if self._deadline is not None:
             wait = min(wait, max(0.0, self._deadline - time.monotonic()))
         due = self._next_due()
-        return wait if due is None else min(wait, max(0.0, due - self._clock()))
+        return wait if due is None else min(wait, max(0.0, due - self._clock(time.monotonic())))
 
     def _serve_sockets(self, events: list[tuple[int, int]], heard_at: float, ask_every: int) -> bool:
         """Whether the watched descriptor is among them."""
-        is_readable = False
+        is_readable, next_ask = False, 0
         self.heard_at = heard_at
         for number, (fd, event) in enumerate(events):
             if fd == self._foreign:
@@ -152,7 +152,8 @@ class Client:
             if fd not in self._wanted:
                 self._forget_socket(fd)  # an idle connection that the other side has closed
                 continue
-            if ask_every and number % ask_every == 0:
+            if ask_every and number >= next_ask and event == select.EPOLLIN:  # to ask for an error would take it away
+                next_ask = number + ask_every
                 self._finish_answered()
                 self.heard_at = min(heard_at, _received_at(fd) or heard_at)
             action = (pycurl.CSELECT_IN if event & READ_EVENTS else 0) | (
@@ -208,9 +209,9 @@ class Client:
         self._idle.append(handle)
         self._done(tag, answer)
 
-    def _clock(self, waited_seconds: float = 0.0) -> float:
+    def _clock(self, now: float, waited_seconds: float = 0.0) -> float:
         """Seconds in which somebody listened, or was about to again."""
-        passed = time.monotonic() - self._listened_at
+        passed = now - self._listened_at
         return self._listened_seconds + min(passed, waited_seconds + BUSY_SECONDS)
 
     def _next_due(self) -> float | None:
@@ -262,7 +263,8 @@ class Client:
         if family in (socket.AF_INET, socket.AF_INET6) and not self._may_reach(where[0]):
             return int(pycurl.SOCKET_BAD)
         opened = socket.socket(family, kind, protocol)
-        opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        with contextlib.suppress(OSError):  # where it cannot be had, an answer comes when we get to it
+            opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         return opened
 
     def _may_reach(self, address: str) -> bool:
@@ -278,15 +280,20 @@ class Client:
 
 
 def _stride(answers: int, away_seconds: float) -> int:
-    """Of how many answers one is asked when it came; 0: none, since nothing can have waited for long.
+    """Of how many answers one is asked when it came; the others are taken to have come with it. 0: none is, since
+    nothing can have waited for long.
 
-    One for each millisecond of absence is enough for the rest, and takes a three-hundredth of that time."""
+    One for each millisecond since the last look takes a three-hundredth of that time at most. A single answer may be
+    off by as long as we were away; for many of them it comes out right."""
     return answers // int(away_seconds * 1000) + 1 if away_seconds >= 0.001 else 0
 
 
 def _received_at(fd: int) -> float:
     """When the kernel received what is read next from a socket, in seconds since the epoch; 0: nobody knows."""
-    view = socket.SocketType(socket.AF_INET, socket.SOCK_STREAM, 0, fd)
+    try:
+        view = socket.SocketType(socket.AF_INET, socket.SOCK_STREAM, 0, fd)
+    except OSError:
+        return 0.0  # no socket, but libcurl's own: a name has been looked up
     try:
         _, told, _, _ = view.recvmsg(1, TIMESTAMP_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:

@@ -26,6 +26,7 @@ START_GENERATION = 0
 FLOOR = "*"  # in the place of a subscription's uid
 FORMAT = 1
 READ_TIMEOUT_SECONDS = 30.0
+LONGEST_REST_SECONDS = 1800.0  # half as long as Kafka keeps tombstones
 
 
 class LaneKey(NamedTuple):
@@ -161,6 +162,7 @@ class FollowedLedger:
         self.connection = connection
         self._rests = rests
         self._is_fetching = False
+        self._rested_at = time.monotonic()
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
         self._ends: Ends | None = None
@@ -180,19 +182,13 @@ class FollowedLedger:
             if self._ends is None:
                 self._ends = Ends(self.connection)
             end = self._ends.of(LEDGER_TOPIC)
-            if end < self._reached:  # the topic was made anew
+            has_overslept = self._rests and time.monotonic() - self._rested_at > LONGEST_REST_SECONDS
+            if end < self._reached or has_overslept:  # the topic was made anew; or tombstones may be gone unread
                 self._start_over()
-            while self._reached < end:
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"the ledger at {self.connection.bootstrap_servers} could not be read "
-                        f"within {timeout_seconds:g} s",
-                        hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",
-                    )
-                self._take(0.02)
-            if self._rests and self._consumer is not None:
-                self._consumer.unassign()
-                self._is_fetching = False
+            try:
+                self._read_up_to(end, deadline)
+            finally:
+                self._rest()
 
     def entry(self, lane: LaneKey) -> LedgerEntry | None:
         with self._lock:
@@ -231,6 +227,21 @@ class FollowedLedger:
             if self._ends is not None:
                 self._ends.close()
             self._ends = None
+
+    def _read_up_to(self, end: int, deadline: float) -> None:
+        while self._reached < end:
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"the ledger at {self.connection.bootstrap_servers} could not be read in time",
+                    hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",
+                )
+            self._take(0.02)
+
+    def _rest(self) -> None:
+        if self._rests and self._consumer is not None:
+            self._consumer.unassign()
+            self._is_fetching = False
+            self._rested_at = time.monotonic()
 
     def _start_over(self) -> None:
         if self._consumer is not None:

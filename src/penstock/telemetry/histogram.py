@@ -21,8 +21,10 @@ BOUNDS: tuple[float, ...] = (
 )
 
 
-class Durations(msgspec.Struct, rename={"counts": "buckets"}):  # by "counts", others had been told of other bounds
-    """A histogram. ``counts`` by number of the bucket; the one past the last bound is for all that is longer."""
+class Durations(msgspec.Struct, rename={"counts": "buckets", "sum": "seconds"}):
+    """A histogram. ``counts`` by number of the bucket; the one past the last bound is for all that is longer.
+
+    The names in records belong to these bounds: what was told with others is not read as if it were of these."""
 
     counts: dict[int, int] = {}
     sum: float = 0.0  # seconds

@@ -90,8 +90,11 @@ def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
     assert set(ids(subscriber.at("/back"))) == {f"f-{n}" for n in range(10)}
     assert_redriven(penstock_up, subscriber)
     there = kafka.plain.admin()
-    groups = [each.group_id for each in there.list_consumer_groups().result().valid]
-    assert "knative-trigger-default-arrives" in groups
+
+    def groups() -> list[str]:
+        return [each.group_id for each in there.list_consumer_groups().result().valid]
+
+    until(lambda: "knative-trigger-default-arrives" in groups(), "its group is there, too", 15)
     assert_nothing_leaks(penstock_up)
     remove(penstock_up, *resources, *far[:2])
     until(

@@ -20,8 +20,14 @@ class Listener(BaseHTTPRequestHandler):
         """Nothing: the events are the output."""
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = (
+        256  # a backlog comes over many connections at once; with Python's 5, most would wait for seconds
+    )
+
+
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 3000
     sys.stdout.write(f"listening on http://127.0.0.1:{port}/\n")
     sys.stdout.flush()
-    ThreadingHTTPServer(("127.0.0.1", port), Listener).serve_forever()
+    Server(("127.0.0.1", port), Listener).serve_forever()

@@ -15,7 +15,7 @@ import msgspec
 import uvloop
 
 from bench.load import Connection, Load, LoadPlan
-from bench.sink import Recorder, SinkProtocol, say
+from bench.sink import Recorder, SinkProtocol, cpu_seconds, say
 
 
 class CircleCommand(msgspec.Struct, frozen=True):
@@ -31,6 +31,7 @@ class CircleCommand(msgspec.Struct, frozen=True):
 class Look(msgspec.Struct, frozen=True):
     time: float = 0.0  # seconds, CLOCK_MONOTONIC
     arrived: int = 0  # at all lanes together
+    cpu_seconds: float = 0.0  # of this process
     refused: int = 0  # or without an answer: so many fewer are under way
 
 
@@ -86,7 +87,8 @@ class Arrivals(Recorder):
 
     def look(self) -> Look:
         circle = self.circle
-        return Look(time.monotonic(), self.number, circle.refused + circle.lost_requests if circle else 0)
+        refused = circle.refused + circle.lost_requests if circle else 0
+        return Look(time.monotonic(), self.number, cpu_seconds(), refused)
 
 
 async def serve() -> None:

@@ -183,6 +183,7 @@ class Turn(msgspec.Struct, frozen=True):
     is_on: bool
     events_per_second: float
     cpu_us_per_event: dict[str, float]  # by group of processes
+    ends_us_per_event: float  # of generator and sink, whose work is always the same: how slow the machine was
 
 
 class Compared(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ class Profile:
     many_triggers: int = 500
     many_channels: int = 50
     cost_rounds: int = 12
-    switch_turns: int = 160
+    switch_turns: int = 120
     switch_seconds: float = 2.0
     cost_seconds: float = 6.0
     telling_turns: int = 160  # even

@@ -3,8 +3,9 @@
 The whole way is a closed loop (``circle.py``) that takes all the machine has, and telemetry is switched off and on in
 it every few seconds. Off means: receivers and workers count, time and log nothing (``switch/``), and the controller,
 which adds up and looks at Kafka once a second, stands still. Two systems that are the same differ by more than all
-this costs, and so do minutes of a shared machine; neighbouring turns differ by a tenth, and there are many of them.
-Called by ``scenarios.py``.
+this costs, and so do minutes and seconds of a shared machine, for all processes alike. So there are many turns, and
+the processor time that generator and sink take for an event, whose work is always the same, says how slow the machine
+was in each. Called by ``scenarios.py``.
 """
 
 import contextlib
@@ -77,7 +78,8 @@ def _turn(system: System, circle: Circle, number: int, seconds: float) -> Turn:
     if not events:
         raise SystemFailed(f"nothing arrived for {seconds:g} s")
     cpu = per_event(after.cpu_since(before), events)
-    return Turn(is_on(number), round(events / (ended.time - began.time), 1), cpu)
+    ends = (ended.cpu_seconds - began.cpu_seconds) / events * 1e6
+    return Turn(is_on(number), round(events / (ended.time - began.time), 1), cpu, round(ends, 2))
 
 
 def _switch(system: System, *, to: bool) -> None:

@@ -82,7 +82,7 @@ class Recorder:
         self.marker = run_marker(run)
         self.lanes: dict[bytes, Lane] = {}
         self.strays = 0
-        self.cpu_at_reset = _cpu_seconds()
+        self.cpu_at_reset = cpu_seconds()
 
     def take(self, data: bytes, start: int, end: int, now_ns: int) -> None:
         """One request, which lies between start and end, with one event or a batch of them."""
@@ -117,7 +117,7 @@ class Recorder:
             first_arrival_ns=min((lane.first_arrival_ns for lane in lanes), default=0),
             last_arrival_ns=max((lane.last_arrival_ns for lane in lanes), default=0),
             whole_way=summarize(everything),
-            cpu_seconds=_cpu_seconds() - self.cpu_at_reset,
+            cpu_seconds=cpu_seconds() - self.cpu_at_reset,
             distinct_per_lane={path.decode(): len(lane.latencies) for path, lane in sorted(self.lanes.items())},
         )
 
@@ -186,7 +186,7 @@ def say(answer: object) -> None:
     sys.stdout.buffer.flush()
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 

@@ -86,8 +86,8 @@ def targets(results: Results) -> list[Target]:
         _at_most("whole way, p99, shown against seen by the sink, off by", 0.1, _off(results, "whole_way_p99")),
         _at_most("where is my event, among 100,000, slowest of three, s", 1, _explained(results, 100_000)),
         _at_most("where is my event, among 1,000,000, slowest of three, s", 10, _explained(results, 1_000_000)),
-        _at_least("telemetry on, events/s over off", 0.97, _telemetry(results, EVENTS)),
-        _at_most("telemetry on, CPU time per event over off", 1.03, _telemetry(results, CPU)),
+        _at_least("telemetry on, events/s over off", 0.97, _telemetry(results, EVENTS + ALIKE)),
+        _at_most("telemetry on, CPU time per event over off", 1.03, _telemetry(results, CPU + ALIKE)),
         _at_least("1 % traced, events/s over nothing traced", 0.95, _events_of(results, WITH_TRACES, WITHOUT_TRACES)),
         _at_most(
             "1 % traced, CPU time per event over nothing traced", 1.05, _cpu_of(results, WITH_TRACES, WITHOUT_TRACES)
@@ -162,10 +162,12 @@ def _middle(values: Sequence[float]) -> float | None:
     return round(median(values), 3) if values else None
 
 
-EVENTS, CPU = "events/s", "CPU µs/event"
+EVENTS, CPU, ALIKE = "events/s", "CPU µs/event", ", on a machine that is always as fast"
 TURNS: dict[str, Callable[[Turn], float]] = {
     EVENTS: lambda turn: turn.events_per_second,
     CPU: lambda turn: sum(turn.cpu_us_per_event.values()),
+    EVENTS + ALIKE: lambda turn: turn.events_per_second * turn.ends_us_per_event,
+    CPU + ALIKE: lambda turn: sum(turn.cpu_us_per_event.values()) / turn.ends_us_per_event,
 }
 
 

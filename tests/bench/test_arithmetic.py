@@ -118,22 +118,26 @@ def test_turns_of_telling_are_paired_with_their_neighbours() -> None:
 
 
 def test_telemetry_is_compared_turn_by_turn() -> None:
-    """Neighbours in time, so a machine that gets slower favours nobody; turns go off, on, on, off."""
-    rates = [1000.0, 980.0, 490.0, 500.0, 100.0, 98.0]
-    turns = [Turn(is_on(n), rate, {"workers": 1e5 / rate}) for n, rate in enumerate(rates)]
+    """Neighbours in time, so a machine that gets slower favours nobody; turns go off, on, on, off. In the last pair
+    it is half as fast with telemetry, for generator and sink too."""
+    rates = [1000.0, 980.0, 490.0, 500.0, 100.0, 49.0]
+    ends = [10.0, 10.0, 10.0, 10.0, 10.0, 20.0]
+    turns = [Turn(is_on(n), rate, {"workers": 1e5 / rate}, ends[n]) for n, rate in enumerate(rates)]
     results = Results(date="", quick=True, machine=MACHINE, turns=turns)
     measured = {target.what: target.measured for target in targets(results)}
     assert measured["telemetry on, events/s over off"] == 0.98
     assert measured["telemetry on, CPU time per event over off"] == 1.0204
     assert [each.what for each in ratios(results)] == [
-        "telemetry on over off, events/s (± 0.000 in 3 pairs)",
-        "telemetry on over off, CPU µs/event (± 0.000 in 3 pairs)",
+        "telemetry on over off, events/s (± 0.231 in 3 pairs)",
+        "telemetry on over off, CPU µs/event (± 0.231 in 3 pairs)",
+        "telemetry on over off, events/s, on a machine that is always as fast (± 0.000 in 3 pairs)",
+        "telemetry on over off, CPU µs/event, on a machine that is always as fast (± 0.000 in 3 pairs)",
         "telemetry on over off, CPU µs/event of workers",
     ]
 
 
 def test_who_stands_still_without_telemetry_is_shown_too() -> None:
-    turns = [Turn(is_on(n), 100.0, {"controller": 7.0 * is_on(n)}) for n in range(8)]
+    turns = [Turn(is_on(n), 100.0, {"controller": 7.0 * is_on(n)}, 10.0) for n in range(8)]
     found = ratios(Results(date="", quick=True, machine=MACHINE, turns=turns))[-1]
     assert (found.what, found.penstock, found.baseline) == (
         "telemetry on over off, CPU µs/event of controller",

@@ -26,6 +26,7 @@ from bench.model import (
     UNORDERED,
     WITH_TRACES,
     WITHOUT_TRACES,
+    Compared,
     Idle,
     Ratio,
     Results,
@@ -163,23 +164,28 @@ def _middle(values: Sequence[float]) -> float | None:
 
 
 EVENTS, CPU, ALIKE = "events/s", "CPU µs/event", ", on a machine that is always as fast"
-TURNS: dict[str, Callable[[Turn], float]] = {
-    EVENTS: lambda turn: turn.events_per_second,
-    CPU: lambda turn: sum(turn.cpu_us_per_event.values()),
-    EVENTS + ALIKE: lambda turn: turn.events_per_second * turn.ends_us_per_event,
-    CPU + ALIKE: lambda turn: sum(turn.cpu_us_per_event.values()) / turn.ends_us_per_event,
+TURNS: dict[str, Callable[[Turn, float], float]] = {  # of a turn, and of how slow the machine was in it: usually 1
+    EVENTS: lambda turn, _: turn.events_per_second,
+    CPU: lambda turn, _: sum(turn.cpu_us_per_event.values()),
+    EVENTS + ALIKE: lambda turn, slow: turn.events_per_second * slow,
+    CPU + ALIKE: lambda turn, slow: sum(turn.cpu_us_per_event.values()) / slow,
 }
 
 
 def _telemetry(results: Results, what: str) -> float | None:
-    found = compared([TURNS[what](turn) for turn in results.turns])
+    found = _compared(results, what)
     return None if found is None else found.ratio
+
+
+def _compared(results: Results, what: str) -> Compared | None:
+    usual = mean(turn.ends_us_per_event for turn in results.turns) if results.turns else 1.0
+    return compared([TURNS[what](turn, turn.ends_us_per_event / usual) for turn in results.turns])
 
 
 def _switched(results: Results) -> Iterator[Ratio]:
     """What telemetry costs all processes together, and by which of them it is paid."""
-    for what, of in TURNS.items():
-        found = compared([of(turn) for turn in results.turns])
+    for what in TURNS:
+        found = _compared(results, what)
         if found is not None:
             named = f"telemetry on over off, {what} (± {found.error:.3f} in {found.pairs} pairs)"
             yield Ratio(named, found.on, found.off, found.ratio)

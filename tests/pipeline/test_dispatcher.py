@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.embedded import EmbeddedKafka
 from penstock.kafka.server_files import ClusterSpec
 from penstock.kafka.table import Table, put
+from penstock.pipeline.topic_query import RUNNING_SECONDS
 from penstock.ports import free_port
 from tests.disk import small_disk
 from tests.sink import Request, Sink
@@ -52,11 +54,28 @@ PAGE = 4096
 WRITTEN_MS = 1_577_836_800_123
 Written = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]  # value, key, headers
 
-# Loaded by every Python of the dispatcher: an event that says so ends the worker that touches it.
-POISON = textwrap.dedent(
+# Loaded by every Python of the dispatcher. An event that says so ends the worker that touches it; and a worker fails
+# when it has claimed a partition, or says that it stands by, while a file of that name is there.
+FAULTS = textwrap.dedent(
     """
     import os
+    from pathlib import Path
+    import penstock.kafka.claims as claims
     import penstock.pipeline.handover as handover
+    from penstock.errors import Unavailable
+
+    def failing_after(word):
+        what = getattr(claims, word)
+        def run(*given):
+            done = what(*given)
+            if os.path.exists(os.environ["FAULTS"] + "/" + word):
+                os.unlink(os.environ["FAULTS"] + "/" + word)
+                raise Unavailable("Kafka has just gone")
+            return done
+        setattr(claims, word, run)
+
+    failing_after("claim")
+    failing_after("say_up")
     parse = handover.parse_row
     handover.parse_row = lambda packed: os._exit(139) if b"poison" in packed else parse(packed)
     """
@@ -68,8 +87,16 @@ class World:
     """A Kafka of its own with a dispatcher."""
 
     kafka: KafkaConnection
-    scratch: Path
+    folder: Path
     contract: list[str] = field(default_factory=list)
+
+    @property
+    def scratch(self) -> Path:
+        return self.folder / "scratch"
+
+    def let_fail(self, word: str) -> None:
+        """The next worker that comes to this."""
+        (self.folder / word).touch()
 
     def subscribe(self, url: str, partitions: int = 2, topic: str | None = None, **fields: Any) -> Subscription:
         """A subscription to a topic of its own, from its beginning."""
@@ -146,7 +173,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("dispatcher")
-    (folder / "sitecustomize.py").write_text(POISON)
+    (folder / "sitecustomize.py").write_text(FAULTS)
     cluster = EmbeddedKafka(ClusterSpec(folder / "kafka", port=free_port())).start()
     kafka = cluster.connection
     tables = (CONTRACT_TOPIC, LEDGER_TOPIC, CLAIMS_TOPIC, REPORT_TOPIC)
@@ -154,9 +181,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     topics.create_missing(kafka.admin(), [*specs, *map(topics.TopicSpec, (TELEMETRY_TOPIC, DEAD_LETTERS_TOPIC))])
     command = [sys.executable, "-m", "penstock.cli.main", "dispatcher"]
     command += ["--bootstrap-servers", kafka.bootstrap_servers, "--data-dir", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PENSTOCK_QUIET_MINUTES": "0.05"}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "FAULTS": str(folder), "PENSTOCK_QUIET_MINUTES": "0.05"}
     with subprocess.Popen(command, env=environment) as process:
-        yield World(kafka, folder / "scratch")
+        yield World(kafka, folder)
         process.terminate()
         assert process.wait(60) == 0
     cluster.stop()
@@ -228,6 +255,37 @@ def test_an_event_that_ends_its_worker_is_set_aside(world: World, sink: MakeSink
     (letter,) = [each for each in world.dead_letters() if each.uid == subscription.uid]
     assert (letter.offset, letter.outcome) == (1, "given up")
     assert "twice" in letter.reason
+
+
+def test_a_worker_that_fails_is_replaced_though_nothing_comes(world: World, sink: MakeSink) -> None:
+    """Kept promise: whatever goes wrong in a worker, another begins at once. Spark hears of it only with the next
+    record of that partition, and here none ever comes."""
+    subscriber = sink()
+    subscription = world.subscribe(subscriber.url + "/claims", partitions=1, gear="live")
+    until(lambda: world.gear(subscription.topic) == "live", "live gear")
+    world.let_fail("claim")
+    world.send(subscription.topic, ["only"], partition=0)
+    assert ids(subscriber.wait_for(1, "/claims", 20)) == ["only"]
+
+
+def test_a_worker_that_fails_before_its_first_record_is_replaced(world: World, sink: MakeSink) -> None:
+    """Kept promise: one that fails while it stands by does not wait there for the first event."""
+    subscriber = sink()
+    first = world.subscribe(subscriber.url + "/first", partitions=1, gear="live")
+    until(lambda: world.gear(first.topic) == "live", "live gear")
+    world.let_fail("say_up")
+    began = time.monotonic()
+    second = world.subscribe(subscriber.url + "/second", partitions=1, topic=first.topic, gear="live")
+
+    def is_served() -> bool:
+        report = world.report(first.topic)
+        return report is not None and report.state == "running" and second.uid in report.subscriptions
+
+    until(is_served, "both are served")
+    assert time.monotonic() - began < RUNNING_SECONDS / 2  # which a dispatcher waits at most
+    world.send(first.topic, ["only"], partition=0)
+    subscriber.wait_for(1, "/first", 20)
+    subscriber.wait_for(1, "/second", 20)
 
 
 RUBBISH: list[tuple[bytes | None, list[tuple[str, bytes | None]]]] = [

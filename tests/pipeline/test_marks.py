@@ -57,6 +57,27 @@ def test_who_is_gone_without_a_word_is_noticed(tmp_path: Path) -> None:
     alive.close()
 
 
+def test_who_has_failed_is_noticed_though_it_lives(tmp_path: Path) -> None:
+    """Kept promise: one that failed waits for Spark to end it; nobody waits for that; what it touched is known."""
+    path = tmp_path / "topic-0"
+    for query in (11, 12):
+        failed = Marks(path, query)
+        failed.touch(7)
+        failed.fail()
+        failed.close()  # too late
+        assert WorkerWatch(tmp_path).dead() == {query}
+    assert Marks(path).poison == 7
+
+
+def test_who_failed_after_its_successor_began_says_nothing(tmp_path: Path) -> None:
+    """Kept promise: nobody ends a query that goes well."""
+    path = tmp_path / "topic-0"
+    old = Marks(path, 1)
+    path.write_bytes(STATE.pack(NOTHING, NOTHING, 0, os.getppid(), 2, 0))
+    old.fail()
+    assert WorkerWatch(tmp_path).dead() == set()
+
+
 def test_a_predecessor_that_is_still_at_work_accuses_nobody(tmp_path: Path) -> None:
     """Kept promise: in a take-over the old worker touches events while the new one begins; and ends after it."""
     path = tmp_path / "topic-0"

@@ -121,9 +121,8 @@ def known() -> KnownLedger:
 def topic(world: World, known: KnownLedger) -> Topic:
     nothing: Any = None
     ledger: Any = known
-    made = Topic(
-        "orders", Environment(nothing, DispatcherSettings(), nothing, ledger, nothing, nothing, nothing, nothing, 0.0)
-    )
+    settings = DispatcherSettings()
+    made = Topic("orders", Environment(nothing, settings, nothing, ledger, *(nothing,) * 5, 0.0))
     made.wanted = (A, B)
     return made
 

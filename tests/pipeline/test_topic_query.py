@@ -18,6 +18,7 @@ from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger, Ledger, LedgerPart
 from penstock.kafka.telemetry import Teller
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+from penstock.pipeline.marks import WorkerWatch
 from penstock.pipeline.running import Environment, Running
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.topic_query import TopicQuery
@@ -45,9 +46,9 @@ def topic_query(kafka: KafkaConnection) -> TopicQuery:
     session: Any = None
     ledger, producer, clusters = FollowedLedger(kafka), kafka.lasting_producer(), Clusters(kafka, Path("nowhere"))
     bells = Doorbells(clusters, lambda *_: None)
-    vitals = Vitals(session, Path("nowhere"), Teller(kafka))
+    vitals, watch = Vitals(session, Path("nowhere"), Teller(kafka)), WorkerWatch(Path("nowhere"))
     environment = Environment(
-        session, DispatcherSettings(), kafka, ledger, producer, clusters, bells, vitals, time.time()
+        session, DispatcherSettings(), kafka, ledger, producer, clusters, bells, vitals, watch, time.time()
     )
     return TopicQuery("orders", environment)
 
@@ -69,8 +70,7 @@ def test_a_query_that_fails_at_its_start(kafka: KafkaConnection, topic_query: To
     old = running(kafka, topic_id, first, is_active=True)
     new = running(kafka, topic_id, second, is_active=False)
     topic_query._running = new
-    topic_query._await_tasks(new)
-    topic_query._give_up(new, old)
+    topic_query._give_up(new, old, topic_query._await_tasks(new))
     assert topic_query._running is (None if has_claimed else old)
     stand_in: Any = old.query
     assert stand_in.is_stopped is has_claimed

@@ -74,9 +74,10 @@ def run(settings: DispatcherSettings) -> None:
     notes = Notes()
     clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir))
     doorbells = Doorbells(clusters, notes.ring)
-    vitals = Vitals(session, scratch.absolute() / MARKS, Teller(connection))
+    marks = scratch.absolute() / MARKS
+    vitals = Vitals(session, marks, Teller(connection))
     environment = Environment(
-        session, settings, connection, ledger, producer, clusters, doorbells, vitals, started_at
+        session, settings, connection, ledger, producer, clusters, doorbells, vitals, WorkerWatch(marks), started_at
     )
     listener = Listener(settings.host, settings.dispatcher_port, routes(environment), may_move=True)
     dispatcher = Dispatcher(environment, notes, http_url(settings.host, listener.port))
@@ -137,7 +138,6 @@ class Dispatcher:
         self._topics: dict[str, Topic] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(environment.clusters, environment.ledger, notes.reset)
-        self._workers = WorkerWatch(Path(environment.settings.data_dir, "scratch", MARKS).absolute())
         self._retention = RetentionWatch(environment.clusters, environment.ledger)
         self._first_topics: set[str] = set()  # those that were wanted before this dispatcher started
         self._shown: dict[tuple[str, str], Subscription] = {}
@@ -206,7 +206,7 @@ class Dispatcher:
                 topic = self._topics[name]
                 topic.restart() if is_shorter else topic.wake()
                 rung.add(name)
-        dead = self._workers.dead()
+        dead = self._environment.workers.dead()
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
                 topic.notice_dead(dead)

@@ -7,12 +7,13 @@ An event that did so twice is set aside instead of being touched a third time: i
     offset   what is being touched now, -1: nothing
     suspect  what a predecessor died of, and how often
     crashes
-    pid      of the worker, 0: it ended in order
+    pid      of the worker, 0: it ended in order, -1: it failed
     query    the number of its query
     beats    rounds of its loop: whoever hangs does not beat
 
-The dispatcher looks at the files too (``WorkerWatch``). Spark notices the end of a worker only when the next record
-comes to its partition, and by then somebody may have waited for long; and one that hangs it never notices.
+The dispatcher looks at the files too (``WorkerWatch``). Spark notices that a worker has failed, or is gone, only when
+the next record comes to its partition, and by then somebody may have waited for long; and one that hangs it never
+notices. A failed one does not even go: it waits for Spark to end it.
 """
 
 import logging
@@ -29,6 +30,7 @@ STATE = struct.Struct("<qqqqqq")
 CURRENT = struct.Struct("<q")
 BEATS_AT = 5 * CURRENT.size
 NOTHING = -1
+FAILED = -1
 MOST_CRASHES = 2
 HUNG_SECONDS = 60.0  # a round may wait 20 s for Kafka; a take-over for its predecessor as well
 LONGEST_LOOK_SECONDS = 1.0  # more between two looks: the dispatcher itself stood still, and all others perhaps
@@ -67,10 +69,20 @@ class Marks:
         CURRENT.pack_into(self._map, BEATS_AT, self._beats)
 
     def close(self) -> None:
-        """In order: whatever was touched has ended nobody. A successor may have written its own name by now."""
-        *_, pid, _, _ = STATE.unpack_from(self._map)
-        if pid == os.getpid():
-            STATE.pack_into(self._map, 0, NOTHING, *self._rest, 0, 0, 0)
+        """In order: whatever was touched has ended nobody."""
+        self._end(NOTHING, pid=0)
+
+    def fail(self) -> None:
+        """Not in order: what was touched may be the cause, and the query has to be started again."""
+        if not self._map.closed:
+            self._end(CURRENT.unpack_from(self._map)[0], FAILED)
+
+    def _end(self, at: int, pid: int) -> None:
+        if self._map.closed:
+            return
+        *_, holder, query, _ = STATE.unpack_from(self._map)
+        if holder == os.getpid():  # or a successor has written its own name by now
+            STATE.pack_into(self._map, 0, at, *self._rest, pid, query if pid else 0, 0)
         self._map.close()
 
 
@@ -83,7 +95,7 @@ class WorkerWatch:
         self._silent: dict[Path, tuple[bytes, float]] = {}  # what it says, and for how long it has said only that
 
     def dead(self) -> set[int]:
-        """The numbers of queries of which a worker is gone without having ended in order.
+        """The numbers of queries of which a worker has failed, or is gone without having ended in order.
 
         A worker that hangs is ended, and found gone at the next look.
         """
@@ -98,7 +110,7 @@ class WorkerWatch:
                 continue  # it is being made
             if not pid:
                 continue
-            if not Path(f"/proc/{pid}").exists():
+            if pid == FAILED or not Path(f"/proc/{pid}").exists():
                 found.add(query)
                 continue
             before, seconds = self._silent.get(path, (b"", 0.0))

@@ -16,6 +16,7 @@ from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.tuning import consumer_settings
 from penstock.pipeline.gears import Gear
+from penstock.pipeline.marks import WorkerWatch
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.start import Lane
 from penstock.pipeline.stream import QueryPlan
@@ -35,6 +36,7 @@ class Environment:
     clusters: Clusters
     doorbells: Doorbells
     vitals: Vitals
+    workers: WorkerWatch
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
     first_query: int = 0  # the number of no query: all that this dispatcher draws are higher
 

@@ -37,6 +37,7 @@ TAKING_SECONDS = 0.7  # for tasks that stand by, until their first row
 LET_GO_SECONDS = 10.5  # longest wait for the closing words of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
+WORKER_GONE = "a worker has failed or died; `penstock logs dispatcher` may say of what"
 
 
 class TopicQuery:
@@ -226,10 +227,10 @@ class TopicQuery:
         self._ended(running, failure_of(running.query))
 
     def notice_dead(self, queries: Set[int]) -> None:
-        """A worker is gone. Spark would notice with the next record; the query is started again at once."""
+        """A worker has failed or is gone. Spark notices with the next record; the query is started again at once."""
         running = self._running
         if running is not None and running.query is not None and running.assignment.query in queries:
-            self._ended(running, "a worker died")
+            self._ended(running, WORKER_GONE)
 
     def _ended(self, running: Running, reason: str) -> None:
         logger.error("the query of %s ended: %s", self._label, reason)
@@ -264,10 +265,10 @@ class TopicQuery:
         self._running = new
         started = time.monotonic()
         if old is not None:
-            self._await_tasks(new)
-            if new.query is not None and not new.query.isActive:
+            failure = self._await_tasks(new)
+            if failure:
                 self.must_restart = must_restart or self.must_restart
-                self._give_up(new, old)
+                self._give_up(new, old, failure)
                 return
             self._let_go(old, release_number)
             self._end(old)
@@ -357,20 +358,20 @@ class TopicQuery:
             return 0
         return claims.next_query_number(self._environment.producer, running.assignment.topic_id)
 
-    def _await_tasks(self, new: Running) -> None:
+    def _await_tasks(self, new: Running) -> str:
         """Until all tasks of the new query stand by, or it has failed: the old one serves, and nobody waits.
 
-        Those that rows come to take over by themselves, one by one. A moment is left for that.
+        Those that rows come to take over by themselves, one by one. A moment is left for that. Returns why it failed.
         """
-        if new.gear != "live" or new.query is None:
-            return  # its tasks come and go
+        if new.query is None or new.gear != "live":
+            return self._failure(new)  # its tasks come and go
         scope, query = new.assignment.scope, new.assignment.query
         watch = claims.Watch(self._environment.connection)
         deadline = time.monotonic() + RUNNING_SECONDS
         try:
             while (
                 time.monotonic() < deadline
-                and new.query.isActive
+                and not self._failure(new)
                 and not watch.is_up(scope, len(new.partitions), query)
             ):
                 watch.poll(0.05)
@@ -378,17 +379,24 @@ class TopicQuery:
             first_of_new = query << claims.QUERY_SHIFT
             while (
                 time.monotonic() < deadline
-                and new.query.isActive
+                and not self._failure(new)
                 and any(watch.holder(scope, each) < first_of_new for each in new.partitions)
             ):
                 watch.poll(0.05)
         finally:
             watch.close()
+        return self._failure(new)
 
-    def _give_up(self, new: Running, old: Running) -> None:
+    def _failure(self, running: Running) -> str:
+        if running.query is None:
+            return ""
+        if not running.query.isActive:
+            return failure_of(running.query)
+        return WORKER_GONE if running.assignment.query in self._environment.workers.dead() else ""
+
+    def _give_up(self, new: Running, old: Running, reason: str) -> None:
         """The new query failed at its start. If it had not taken anything over, the old one goes on."""
         self._end(new)
-        reason = failure_of(new.query) if new.query else "nothing"
         watch = claims.Watch(self._environment.connection)
         try:
             watch.read_to_end(10.0)

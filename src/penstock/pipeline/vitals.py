@@ -156,7 +156,7 @@ def worker_pids(marks: Path) -> set[int]:
             *_, pid, _, _ = STATE.unpack(path.read_bytes())
         except (OSError, struct.error):
             continue
-        if pid and Path(f"/proc/{pid}").exists():
+        if pid > 0 and Path(f"/proc/{pid}").exists():
             found.add(pid)
     return found
 

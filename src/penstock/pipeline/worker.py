@@ -12,6 +12,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 from penstock.delivery.sign import read_keys
 from penstock.delivery.tally import SilentTally
-from penstock.errors import Misconfigured, Unavailable
+from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection, Producer
@@ -119,8 +120,23 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
         standby.get_ready()
     first = source.read_first(STANDBY_SECONDS, standby.rest)
     if first:
-        Holding(assignment, source, filter_errors, standby).serve(first)
+        with _said(source.marks):
+            Holding(assignment, source, filter_errors, standby).serve(first)
     yield from ()
+
+
+@contextmanager
+def _said(marks: Marks | None) -> Iterator[None]:
+    """That it fails, and why: Spark hears of it with the next record, which may never come."""
+    try:
+        yield
+    except BaseException as error:
+        if marks is not None:
+            marks.fail()
+        logger.error("a worker has failed: %s", error.message if isinstance(error, PenstockError) else repr(error))
+        raise
+    if marks is not None:
+        marks.close()
 
 
 def _make_marks(assignment: Assignment, name: int | str) -> Marks | None:
@@ -148,13 +164,9 @@ class Standby:
         """And say so."""
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        marks = _make_marks(self._assignment, f"standby-{task}")  # should it be the end of us
-        try:
+        with _said(_make_marks(self._assignment, f"standby-{task}")):  # should it be the end of us
             producer, _ = self.clients()
             claims.say_up(producer, self._assignment.scope, task, self._assignment.query)
-        finally:
-            if marks is not None:
-                marks.close()
 
     def clients(self) -> tuple[Producer, claims.Watch]:
         """Connected, and with claims and ledger read to the end."""
@@ -219,7 +231,7 @@ class Holding:
         finally:
             self._close()
         if source.marks is not None:
-            source.marks.close()
+            source.marks.close()  # what follows only waits
         if self._is_lost:
             # The dispatcher stops this query soon. If it does not, the claim was not its own.
             source.discard(OUTRANKED_SECONDS)

@@ -1,11 +1,11 @@
 """What telemetry costs: ten triggers in one running system, which is compared with itself.
 
-The whole way is a closed loop (``circle.py``) that takes all the machine has, and telemetry is switched off and on in
-it every few seconds. Off means: receivers and workers count, time and log nothing (``switch/``), and the controller,
-which adds up and looks at Kafka once a second, stands still. Two systems that are the same differ by more than all
-this costs, and so do minutes and seconds of a shared machine, for all processes alike. So there are many turns, and
-the processor time that generator and sink take for an event, whose work is always the same, says how slow the machine
-was in each. Called by ``scenarios.py``.
+The whole way is a closed loop (``circle.py``) that takes all the machine has, and telemetry is switched off and on
+in it every few seconds. Off means (``switch/``): receivers and workers count, time and log nothing, so that the
+controller has nothing to add up, and it does not look at Kafka either. Two systems that are the same differ by more
+than all this costs, and so do minutes and seconds of a shared machine, for all processes alike. So there are many
+turns, and the processor time that generator and sink take for an event, whose work is always the same, says how
+slow the machine was in each. Called by ``scenarios.py``.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ NAME = "seen"
 TRIGGERS = 10
 UNDER_WAY = 200  # events: enough for all to be busy, too few for a backlog
 SWITCH = Path(__file__).parent / "switch"
-TELLING = ("receiver", "workers")
+SWITCHED = ("receiver", "workers", "controller")
 TOLD_SECONDS = 1.1  # after a switch: workers tell once a second what they had noted before
 SETTLED_SECONDS = 2.5  # until the controller has heard of it too
 TOLD_SHARE = (0.4, 0.6)  # of what arrived: half of the turns
@@ -85,10 +85,8 @@ def _turn(system: System, circle: Circle, number: int, seconds: float) -> Turn:
 def _switch(system: System, *, to: bool) -> None:
     for process in system.snapshot().processes.values():
         with contextlib.suppress(ProcessLookupError):  # a worker that has just ended
-            if process.group in TELLING:
+            if process.group in SWITCHED:
                 os.kill(process.pid, signal.SIGUSR2 if to else signal.SIGUSR1)
-            elif process.group == "controller":
-                os.kill(process.pid, signal.SIGCONT if to else signal.SIGSTOP)
 
 
 def _told(system: System) -> int:

@@ -193,11 +193,11 @@ def test_there_are_at_most_so_many_histories() -> None:
     series, track = Series(most=2), Track()
     track.add(NOW, "matched", 1)
     second = complete(NOW + 4)
-    series.close({ALL: track, "a": track, "b": track, "c": track}, second)
+    series.close({"a": track, "b": track, "c": track}, second)
     assert any(each for each in series.read("a", NOW, 1)["series"]["in"])
     assert all(each is None for each in series.read("c", NOW, 1)["series"]["in"])
     none = Series(most=0)
-    none.close({ALL: track, "a": track}, second)
+    none.close({"a": track}, second)
     assert all(each is None for each in none.read("a", NOW, 1)["series"]["in"])
 
 

@@ -1,8 +1,8 @@
 """How old what waits is: the oldest waiting event, the time between it and the newest, partitions that do not move.
 
-Lags come in once a second, ages go out. The end of each partition is remembered with the time at which it was seen,
-so when a record came is known within a second without reading it; what has waited for longer is looked at once, by
-reading the record at its offset, a few a round. Called by ``observe``.
+Lags come in every second or two, ages go out. The end of each partition is remembered with the time at which it was
+seen, so when a record came is known as well as that without reading it; what has waited for longer is looked at
+once, by reading the record at its offset, a few a round. Called by ``observe``.
 """
 
 from bisect import bisect_right

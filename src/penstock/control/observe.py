@@ -1,4 +1,4 @@
-"""Looks at everything that has to be asked for, once a second in a thread of its own, and remembers the last answers.
+"""Looks at everything that has to be asked for, in a thread of its own, and remembers the last answers.
 
     Kafka answers? lags ──▶ ages      brokers, copies, ends, sizes      receiver, dispatcher      dead letters
                  └──────────────────────────── Sight ────────────────────────────┘
@@ -21,6 +21,7 @@ from penstock.control.kinds import key_of, uid_of
 from penstock.control.lag import LagReader, Lags
 from penstock.control.parts import Part, all_parts
 from penstock.control.probe import Receiver
+from penstock.control.series import STEP_SECONDS
 from penstock.control.settings import ControllerSettings
 from penstock.control.telemetry import ALL
 from penstock.control.world import World
@@ -31,7 +32,9 @@ from penstock.kafka.record_times import RecordTimes, Spot
 
 logger = logging.getLogger("penstock.control")
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0  # while somebody wants to see,
+REST_SECONDS = float(STEP_SECONDS)  # and while nobody does: once in each step of the history
+WATCHED_SECONDS = 3.0  # so long after somebody asked
 KAFKA_SECONDS = 2.0  # for an answer
 OLD_SECONDS = 15.0
 TREND_SECONDS = 10.0
@@ -71,6 +74,7 @@ class Observer:
         self._receiver = Receiver(settings.probe_url)
         self._round = threading.Condition()
         self._begun = self._ended = 0
+        self._asked_at = float("-inf")
         self._wanted = threading.Event()
         self._stopping = threading.Event()
         self._eyes: _Eyes | None = None
@@ -91,6 +95,7 @@ class Observer:
     @property
     def sight(self) -> Sight:
         """Of the last look. One that takes too long waits for Kafka, whatever it was told before."""
+        self._asked_at = time.monotonic()
         sight, silent = self._sight, time.time() - self._sight.at
         if silent < OLD_SECONDS:
             return sight
@@ -120,7 +125,12 @@ class Observer:
             with self._round:
                 self._ended = self._begun
                 self._round.notify_all()
-            self._wanted.wait(LOOK_SECONDS)
+            self._wanted.wait(self._pause_seconds())
+
+    def _pause_seconds(self) -> float:
+        if time.monotonic() - self._asked_at < WATCHED_SECONDS:
+            return LOOK_SECONDS
+        return REST_SECONDS - time.time() % REST_SECONDS
 
     def _look(self) -> Sight:
         running = self._running()

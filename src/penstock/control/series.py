@@ -6,7 +6,7 @@ has an event costs nothing. There are at most so many rings; whoever has been qu
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.control.tracks import Track, milliseconds
@@ -69,8 +69,9 @@ class Series:
             begun = min((second for track in tracks.values() for second in track.seconds), default=complete)
             self._closed = min(last, begun // STEP_SECONDS) - 1
         for step in range(max(self._closed, last - KEPT_STEPS) + 1, last + 1):
+            self._take(step, ALL, tracks.values())
             for name, track in tracks.items():
-                self._take(step, name, track)
+                self._take(step, name, (track,))
         self._closed = last
         return True
 
@@ -105,9 +106,10 @@ class Series:
             return 0.0 if is_known else None
         return None if found is None else round(found, 3)
 
-    def _take(self, step: int, name: str, track: Track) -> None:
-        end = (step + 1) * STEP_SECONDS
-        seconds = [track.seconds[each] for each in range(end - STEP_SECONDS, end) if each in track.seconds]
+    def _take(self, step: int, name: str, tracks: Iterable[Track]) -> None:
+        begin = step * STEP_SECONDS
+        numbers = range(begin, begin + STEP_SECONDS)
+        seconds = [track.seconds[each] for track in tracks for each in numbers if each in track.seconds]
         if not seconds and name != ALL:
             return
         ring = self._ring(name, step)
@@ -119,8 +121,8 @@ class Series:
                 spent.setdefault(what, Durations({})).add(durations)
         came = "in" if name == ALL or any("in" in second.flows for second in seconds) else "matched"
         for field, flow in (("in", came), ("delivered", "delivered"), ("failed", "failed")):
-            ring.put(step, field, track.amount(flow, end, STEP_SECONDS) / STEP_SECONDS)
-        whole = spent.get("whole") or spent.get("ingress") or Durations({})
+            ring.put(step, field, sum(second.flows.get(flow, 0.0) for second in seconds) / STEP_SECONDS)
+        whole = spent.get("whole") or (spent.get("ingress") if name != ALL else None) or Durations({})
         fields = ("p50_ms", "p95_ms", "p99_ms")
         for field, value in zip(fields, milliseconds(whole, (0.5, 0.95, 0.99)), strict=True):
             ring.put(step, field, value)

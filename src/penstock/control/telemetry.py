@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.contract.telemetry import TELEMETRY_TOPIC, Holds, Served, Telemetry, decode_telemetry
 from penstock.control.series import Series
-from penstock.control.tracks import KEPT_SECONDS, TOLD_EVERY_SECONDS, Recent, Track, complete
+from penstock.control.tracks import KEPT_SECONDS, TOLD_EVERY_SECONDS, Recent, Track, add_counts, complete, together
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table
 from penstock.telemetry.histogram import Durations
@@ -29,7 +29,7 @@ WRONG_CLOCK_SECONDS = 10.0  # who tells of another time than ours has a clock of
 LATER_SECONDS = 2  # the history waits longer for what is late than a rate does: it is not told again
 FORGET_SECONDS = 600.0  # after which sums of what is no more are forgotten
 
-ALL = ""  # the track and the series of everything together
+ALL = ""  # the name of everything together
 UNKNOWN = "?"  # of addresses that lead nowhere
 
 
@@ -59,9 +59,9 @@ class OfSubscription:
     def add(self, other: "OfSubscription") -> None:
         self.matched += other.matched
         self.retries += other.retries
-        self.outcomes.update(other.outcomes)
-        self.attempts.update(other.attempts)
-        self.filter_errors.update(other.filter_errors)
+        add_counts(self.outcomes, other.outcomes)
+        add_counts(self.attempts, other.attempts)
+        add_counts(self.filter_errors, other.filter_errors)
         self.kafka_to_subscriber.add(other.kafka_to_subscriber)
         self.subscriber.add(other.subscriber)
         self.whole_way.add(other.whole_way)
@@ -131,8 +131,8 @@ class Sums:
 def _add_served(sums: OfSubscription, served: Served) -> None:
     sums.matched += served.matched
     sums.retries += served.retries
-    sums.outcomes.update(served.outcomes)
-    sums.attempts.update(served.attempts)
+    add_counts(sums.outcomes, served.outcomes)
+    add_counts(sums.attempts, served.attempts)
     if served.kafka_to_subscriber is not None:
         sums.kafka_to_subscriber.add(served.kafka_to_subscriber)
     if served.subscriber is not None:
@@ -158,7 +158,7 @@ class Counts:
         self._lock = threading.Lock()
         self._sums = Sums()
         self._series = Series(most_series)
-        self._tracks: dict[str, Track] = {ALL: Track()}  # by uid or address
+        self._tracks: dict[str, Track] = {}  # by uid or address
         self._states: dict[str, State] = {}
         self._readers: dict[str, Collection[str]] = {}
         self._touched: dict[str, float] = {}  # by uid, address or topic
@@ -179,7 +179,8 @@ class Counts:
     def recent(self, now: float) -> dict[str, Recent]:
         """Rates and percentiles by uid or address, of those to whom something happened; ``ALL`` is all together."""
         with self._lock:
-            return {name: track.recent(now) for name, track in self._tracks.items() if track.seconds or name == ALL}
+            found = {name: track.recent(now) for name, track in self._tracks.items() if track.seconds}
+        return {ALL: together(found.values()), **found}
 
     def history(self, name: str, now: float, minutes: float) -> dict[str, Any]:
         with self._lock:
@@ -265,26 +266,28 @@ class Counts:
             self.take(decode_telemetry(value), time.time(), is_new=self._table.is_current)
 
     def _track(self, told: Telemetry, at: float) -> None:
-        everything = self._tracks[ALL]
         for uid, served in told.served.items():
-            lost = served.outcomes.get("dead_lettered", 0) + served.outcomes.get("given_up", 0)
-            for track in (everything, self._tracks.setdefault(uid, Track())):
-                track.add(at, "matched", served.matched)
-                track.add(at, "delivered", served.outcomes.get("delivered", 0))
-                track.add(at, "failed", served.outcomes.get("failed_attempts", 0))
-                track.add(at, "lost", lost)
-                track.add(at, "retries", served.retries)
-                track.spend(at, "whole", served.whole_way)
-                track.spend(at, "waiting", served.kafka_to_subscriber)
-                track.spend(at, "subscriber", served.subscriber)
+            track, outcomes = self._track_of(uid), served.outcomes
+            track.add(at, "matched", served.matched)
+            track.add(at, "delivered", outcomes.get("delivered", 0))
+            track.add(at, "failed", outcomes.get("failed_attempts", 0))
+            track.add(at, "lost", outcomes.get("dead_lettered", 0) + outcomes.get("given_up", 0))
+            track.add(at, "retries", served.retries)
+            track.spend(at, "whole", served.whole_way)
+            track.spend(at, "waiting", served.kafka_to_subscriber)
+            track.spend(at, "subscriber", served.subscriber)
         for address, accepted in told.accepted.items():
-            for track in (everything, self._tracks.setdefault(address or UNKNOWN, Track())):
-                track.add(at, "in", accepted)
+            self._track_of(address or UNKNOWN).add(at, "in", accepted)
         for address, reasons in told.rejected.items():
-            for track in (everything, self._tracks.setdefault(address or UNKNOWN, Track())):
-                track.add(at, "rejected", sum(reasons.values()))
+            self._track_of(address or UNKNOWN).add(at, "rejected", sum(reasons.values()))
         for address, spent in told.ingress.items():
-            self._tracks.setdefault(address or UNKNOWN, Track()).spend(at, "ingress", spent)
+            self._track_of(address or UNKNOWN).spend(at, "ingress", spent)
+
+    def _track_of(self, name: str) -> Track:
+        found = self._tracks.get(name)
+        if found is None:
+            found = self._tracks[name] = Track()
+        return found
 
     def _close(self, now: float) -> None:
         if self._series.close(self._tracks, complete(now) - LATER_SECONDS):

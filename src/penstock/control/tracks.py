@@ -6,8 +6,10 @@ at the same moment.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.telemetry.histogram import Durations
 
@@ -48,8 +50,26 @@ class Recent:
 NOTHING = Recent({}, {}, {})
 
 
+def add_counts(sums: Counter[str], more: Mapping[str, Any]) -> None:
+    """``Counter.update`` for a few: it looks at what it was given for longer than that takes."""
+    for name, count in more.items():
+        sums[name] += count
+
+
+def together(found: Iterable[Recent]) -> Recent:
+    rates: Counter[str] = Counter()
+    half_minute: Counter[str] = Counter()
+    spent: dict[str, Durations] = {}
+    for each in found:
+        add_counts(rates, each.rates)
+        add_counts(half_minute, each.half_minute)
+        for what, durations in each.spent.items():
+            spent.setdefault(what, Durations({})).add(durations)
+    return Recent(rates, half_minute, spent)
+
+
 class Track:
-    """Of one subscription, of one address, or of all together."""
+    """Of one subscription, or of one address."""
 
     __slots__ = ("seconds",)
 
@@ -89,11 +109,6 @@ class Track:
             for what, durations in second.spent.items():
                 spent.setdefault(what, Durations({})).add(durations)
         return Recent(rates, half_minute, spent)
-
-    def amount(self, flow: str, end: int, seconds: int) -> float:
-        """In the seconds before ``end``."""
-        found = (self.seconds.get(each) for each in range(end - seconds, end))
-        return sum(each.flows.get(flow, 0.0) for each in found if each is not None)
 
     def forget(self, before: int) -> None:
         for each in [each for each in self.seconds if each < before]:

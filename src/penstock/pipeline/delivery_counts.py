@@ -8,7 +8,8 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields
+from operator import attrgetter
 
 from penstock.contract.telemetry import DeliveryLog, LaneLog, Served, Telemetry
 from penstock.delivery.deliver import Deliveries
@@ -17,6 +18,8 @@ from penstock.delivery.tally import PLAIN, Columns, logged, summed_up
 
 TELL_SECONDS = 1.0
 MOST_NOTED = 20_000  # attempts of all lanes; more of them are told sooner
+OUTCOMES = tuple(field.name for field in fields(Counts))
+_values = attrgetter(*OUTCOMES)
 
 
 class DeliveryCounts:
@@ -33,7 +36,7 @@ class DeliveryCounts:
         self._told_bad = 0
         self._told_rows = 0
         self._held_something = False
-        self._told = [Counts() for _ in self._lanes]
+        self._told = [_values(Counts()) for _ in self._lanes]
         self._due = 0.0
 
     def to_tell(self, bad_records: int, *, at_once: bool = False) -> tuple[Telemetry | None, DeliveryLog | None]:
@@ -76,11 +79,12 @@ class DeliveryCounts:
         )
 
     def _outcomes(self, place: int, lane: Lane) -> dict[str, int]:
-        if lane.counts == self._told[place]:
+        """Those that happened."""
+        before, after = self._told[place], _values(lane.counts)
+        if after == before:
             return {}
-        before, after = asdict(self._told[place]), asdict(lane.counts)
-        self._told[place] = Counts(**after)
-        return {name: after[name] - before[name] for name in after}
+        self._told[place] = after
+        return {name: now - then for name, then, now in zip(OUTCOMES, before, after, strict=True) if now != then}
 
     def _logged(self, uid: str, noted: Columns) -> list[LaneLog]:
         if self._log == "failures":

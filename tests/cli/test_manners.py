@@ -269,10 +269,12 @@ def test_help_loads_nothing_that_it_does_not_need() -> None:
 
 @pytest.mark.parametrize("words", ["", "get", "must-gather"])
 def test_help_is_there_at_once(words: str) -> None:
-    """In processor time, since others may want the machine too; beyond the library's own share when that is slow."""
-    by_itself = float(_python(LIBRARY).stdout)
-    limit = max(HELP_SECONDS, by_itself + OUR_SHARE_SECONDS)
-    assert float(_python(HELPS, json.dumps([words]), "[]").stdout) < limit
+    """In processor time, since others may want the machine too; beyond the library's own share when that is slow.
+
+    The least of a few tries: a machine that is slow for a moment makes it more, nothing makes it less."""
+    tries = [(_python(LIBRARY), _python(HELPS, json.dumps([words]), "[]")) for _ in range(3)]
+    by_itself, helping = (min(float(each.stdout) for each in column) for column in zip(*tries, strict=True))
+    assert helping < max(HELP_SECONDS, by_itself + OUR_SHARE_SECONDS)
 
 
 def _python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

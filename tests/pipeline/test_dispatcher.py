@@ -54,8 +54,8 @@ PAGE = 4096
 WRITTEN_MS = 1_577_836_800_123
 Written = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]  # value, key, headers
 
-# Loaded by every Python of the dispatcher. An event that says so ends the worker that touches it; and a worker fails
-# when it has claimed a partition, or says that it stands by, while a file of that name is there.
+# Loaded by every Python of the dispatcher. An event that says so ends the worker that touches it, or makes it fail; a
+# worker also fails when it has claimed a partition, or says that it stands by, while a file of that name is there.
 FAULTS = textwrap.dedent(
     """
     import os
@@ -77,7 +77,13 @@ FAULTS = textwrap.dedent(
     failing_after("claim")
     failing_after("say_up")
     parse = handover.parse_row
-    handover.parse_row = lambda packed: os._exit(139) if b"poison" in packed else parse(packed)
+    def failing(packed):
+        if b"poison" in packed:
+            os._exit(139)
+        if b"stumble" in packed:
+            raise ValueError("nobody can read this")
+        return parse(packed)
+    handover.parse_row = failing
     """
 )
 
@@ -255,6 +261,18 @@ def test_an_event_that_ends_its_worker_is_set_aside(world: World, sink: MakeSink
     (letter,) = [each for each in world.dead_letters() if each.uid == subscription.uid]
     assert (letter.offset, letter.outcome) == (1, "given up")
     assert "twice" in letter.reason
+
+
+def test_an_event_that_makes_its_worker_fail_is_set_aside_though_nothing_comes(world: World, sink: MakeSink) -> None:
+    """Kept promise: the same for one that it fails at, in the middle or at its very first row."""
+    subscriber = sink()
+    subscription = world.subscribe(subscriber.url + "/stumble", partitions=1, order="ordered", gear="live")
+    world.send(subscription.topic, ["before", "stumble"], partition=0)
+    (letter,) = until(
+        lambda: [each for each in world.dead_letters() if each.uid == subscription.uid], "it is set aside"
+    )
+    assert (letter.offset, letter.outcome) == (1, "given up")
+    assert set(ids(subscriber.at("/stumble"))) == {"before"}
 
 
 def test_a_worker_that_fails_is_replaced_though_nothing_comes(world: World, sink: MakeSink) -> None:

@@ -76,3 +76,18 @@ def test_what_is_no_event_goes_to_sources_and_only_what_nobody_takes_is_counted(
     assert first == Foreign(3, 5, 1577836800123, b"k\n", [(b"a", b"1"), (b"b", None)])
     assert second == Foreign(3, 6, 1577836800123, b"", [evil])
     assert last == Foreign(3, 9, 1577836800123, b"k", [])  # which header was which cannot be told
+
+
+def test_what_is_discarded_is_waited_for_only_so_long() -> None:
+    """Kept promise: who has lost its partition says so in time, also when nothing comes; or it sees the end."""
+    batch = pa.record_batch([pa.array([packed(5, "x")], pa.binary())], names=["row"])
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as infile, os.fdopen(writing, "wb") as outfile:
+        rows = SparkRows(iter([batch]), "orders", FilterErrors([]), lambda _: None)
+        assert rows.fileno() == infile.fileno()
+        rows.discard(0.05)
+        assert not rows.is_over
+        outfile.write(b"x")
+        outfile.flush()
+        rows.discard(5.0)
+        assert rows.is_over

@@ -99,6 +99,19 @@ def test_a_predecessor_that_is_still_at_work_accuses_nobody(tmp_path: Path) -> N
     assert STATE.unpack(path.read_bytes()) == (9, NOTHING, 0, os.getpid(), 2, 0)
 
 
+def test_whether_a_query_has_begun_to_take_over(tmp_path: Path) -> None:
+    """Kept promise: a query that failed while it stood by has taken nothing; one whose worker had rows may have."""
+    watch = WorkerWatch(tmp_path)
+    Marks(tmp_path / "topic-standby-0", 11).fail()
+    ended = Marks(tmp_path / "topic-0", 11)
+    (tmp_path / "topic-1").write_bytes(b"half")  # it is being made
+    ended.close()
+    assert not watch.has_begun(11)
+    Marks(tmp_path / "topic-1", 11).fail()
+    assert watch.has_begun(11)
+    assert not watch.has_begun(12)
+
+
 class Clock:
     """In the place of the module ``time``, for the watch alone."""
 
@@ -155,6 +168,7 @@ def test_who_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             busy.beat()
             watch.dead()
         until(lambda: not is_running(child), "it is ended")
+    clock.now += 1.0
     assert watch.dead() == {12}
     second = Marks(tmp_path / "hangs", 13)
     second.touch(7)

@@ -177,6 +177,7 @@ class Controller:
             dead_letters=DeadLetterIndex(connection).start(),
         )
         store.listen(self._on_change)
+        store.listen(self.observer.note_change)
         self._world = world
         self._reconciler = Reconciler(world, Work())
         self._reconciler.start()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from penstock.contract.model import Cluster, place_of
 from penstock.control.ages import Age, Ages
 from penstock.control.kafka_state import STATE_SECONDS, KafkaLooker, KafkaState
-from penstock.control.kinds import key_of, uid_of
+from penstock.control.kinds import Resource, key_of, uid_of
 from penstock.control.lag import LagReader, Lags
 from penstock.control.parts import Part, all_parts
 from penstock.control.probe import Receiver
@@ -34,7 +34,7 @@ logger = logging.getLogger("penstock.control")
 
 LOOK_SECONDS = 1.0  # while somebody wants to see,
 REST_SECONDS = float(STEP_SECONDS)  # and while nobody does: once in each step of the history
-WATCHED_SECONDS = 3.0  # so long after somebody asked
+WATCHED_SECONDS = 3.0  # so long after somebody asked, or changed something
 KAFKA_SECONDS = 2.0  # for an answer
 OLD_SECONDS = 15.0
 TREND_SECONDS = 10.0
@@ -105,6 +105,10 @@ class Observer:
         )
         return replace(sight, parts=tuple(parts), lags={}, ages={})
 
+    def note_change(self, _event: str, _resource: Resource) -> None:
+        """Of a resource. What was counted before a subscription came is not its own: that is to be looked at soon."""
+        self._asked_at = time.monotonic()
+
     def fresh(self, timeout_seconds: float = 1.5) -> Sight:
         """Of a look that begins from now on, if that ends in time; else the last one."""
         with self._round:
@@ -125,12 +129,13 @@ class Observer:
             with self._round:
                 self._ended = self._begun
                 self._round.notify_all()
-            self._wanted.wait(self._pause_seconds())
+            self._pause()
 
-    def _pause_seconds(self) -> float:
-        if time.monotonic() - self._asked_at < WATCHED_SECONDS:
-            return LOOK_SECONDS
-        return REST_SECONDS - time.time() % REST_SECONDS
+    def _pause(self) -> None:
+        due = REST_SECONDS - time.time() % REST_SECONDS
+        first = min(LOOK_SECONDS, due)
+        if not self._wanted.wait(first) and time.monotonic() - self._asked_at > WATCHED_SECONDS:
+            self._wanted.wait(due - first)
 
     def _look(self) -> Sight:
         running = self._running()

@@ -87,12 +87,14 @@ class SparkRows:
         return rows
 
     def discard(self, seconds: float) -> None:
-        """Reads and drops what comes, until the input is over or the first batch after this time."""
+        """Reads and drops what comes, until the input is over or this time has passed."""
         until = time.monotonic() + seconds
-        for _ in self._batches:
-            if time.monotonic() > until:
+        arriving = select.poll()
+        arriving.register(self._file, select.POLLIN)
+        while (left := until - time.monotonic()) > 0:
+            if (self._has_more() or arriving.poll(left * 1000)) and next(self._batches, None) is None:
+                self.is_over = True
                 return
-        self.is_over = True
 
     def _row(self, packed: bytes) -> Row:
         partition, offset = place_of(packed)

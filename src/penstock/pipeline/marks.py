@@ -31,8 +31,11 @@ CURRENT = struct.Struct("<q")
 BEATS_AT = 5 * CURRENT.size
 NOTHING = -1
 FAILED = -1
+NOBODY = STATE.pack(NOTHING, NOTHING, 0, 0, 0, 0)
+STANDBY = "standby"  # in the names of those who have no partition yet
 MOST_CRASHES = 2
 HUNG_SECONDS = 60.0  # a round may wait 20 s for Kafka; a take-over for its predecessor as well
+SHORTEST_LOOK_SECONDS = 0.2  # between two looks; whoever asks sooner hears of the last one
 LONGEST_LOOK_SECONDS = 1.0  # more between two looks: the dispatcher itself stood still, and all others perhaps
 
 
@@ -44,7 +47,7 @@ class Marks:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if os.fstat(fd).st_size < STATE.size:
-                os.pwrite(fd, STATE.pack(NOTHING, NOTHING, 0, 0, 0, 0), 0)
+                os.pwrite(fd, NOBODY, 0)
             self._map = mmap.mmap(fd, STATE.size)
         finally:
             os.close(fd)
@@ -72,13 +75,17 @@ class Marks:
         """In order: whatever was touched has ended nobody."""
         self._end(NOTHING, pid=0)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._map.closed
+
     def fail(self) -> None:
         """Not in order: what was touched may be the cause, and the query has to be started again."""
-        if not self._map.closed:
+        if not self.is_closed:
             self._end(CURRENT.unpack_from(self._map)[0], FAILED)
 
     def _end(self, at: int, pid: int) -> None:
-        if self._map.closed:
+        if self.is_closed:
             return
         *_, holder, query, _ = STATE.unpack_from(self._map)
         if holder == os.getpid():  # or a successor has written its own name by now
@@ -92,6 +99,7 @@ class WorkerWatch:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._looked_at = time.monotonic()
+        self._found: set[int] | None = None  # at the last look
         self._silent: dict[Path, tuple[bytes, float]] = {}  # what it says, and for how long it has said only that
 
     def dead(self) -> set[int]:
@@ -100,14 +108,13 @@ class WorkerWatch:
         A worker that hangs is ended, and found gone at the next look.
         """
         now = time.monotonic()
+        if self._found is not None and now - self._looked_at < SHORTEST_LOOK_SECONDS:
+            return self._found
         since, self._looked_at = min(now - self._looked_at, LONGEST_LOOK_SECONDS), now
         found, silent = set(), {}
         for path in self._folder.glob("*"):
-            try:
-                state = path.read_bytes()
-                *_, pid, query, _ = STATE.unpack(state)
-            except (OSError, struct.error):
-                continue  # it is being made
+            state = _read(path)
+            *_, pid, query, _ = STATE.unpack(state)
             if not pid:
                 continue
             if pid == FAILED or not Path(f"/proc/{pid}").exists():
@@ -119,8 +126,23 @@ class WorkerWatch:
                 _end_hung(pid, path)
                 seconds = 0.0
             silent[path] = state, seconds
-        self._silent = silent
+        self._silent, self._found = silent, found
         return found
+
+    def has_begun(self, query: int) -> bool:
+        """Whether a worker of this query has had rows, and has not ended in order: it may have claimed the partition,
+        or be about to."""
+        files = [path for path in self._folder.glob("*") if f"-{STANDBY}-" not in path.name]
+        return any(STATE.unpack(_read(path))[4] == query for path in files)
+
+
+def _read(path: Path) -> bytes:
+    """Of one that is being made: what it will be."""
+    try:
+        state = path.read_bytes()
+    except OSError:
+        state = b""
+    return state if len(state) == STATE.size else NOBODY
 
 
 def _end_hung(pid: int, path: Path) -> None:

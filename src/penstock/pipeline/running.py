@@ -86,7 +86,7 @@ class Running:
 
 def failure_of(query: StreamingQuery) -> str:
     error = query.exception()
-    return first_line(error) if error else "stopped from outside"
+    return (error and first_line(error)) or "stopped from outside"
 
 
 def first_line(error: BaseException) -> str:

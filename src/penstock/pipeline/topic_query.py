@@ -230,7 +230,7 @@ class TopicQuery:
         """A worker has failed or is gone. Spark notices with the next record; the query is started again at once."""
         running = self._running
         if running is not None and running.query is not None and running.assignment.query in queries:
-            self._ended(running, WORKER_GONE)
+            self._ended(running, WORKER_GONE if running.query.isActive else failure_of(running.query))
 
     def _ended(self, running: Running, reason: str) -> None:
         logger.error("the query of %s ended: %s", self._label, reason)
@@ -402,7 +402,8 @@ class TopicQuery:
             watch.read_to_end(10.0)
             first_of_new = new.assignment.query << claims.QUERY_SHIFT
             holders = [watch.holder(new.assignment.scope, each) for each in old.partitions]
-            has_taken_over = any(holder >= first_of_new for holder in holders)
+            has_begun = self._environment.workers.has_begun(new.assignment.query)
+            has_taken_over = has_begun or any(holder >= first_of_new for holder in holders)
         except PenstockError:
             has_taken_over = True  # nobody knows: a start from the ledger is always right
         finally:

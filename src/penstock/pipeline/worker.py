@@ -11,7 +11,7 @@ Spark uses its Python workers again. Nothing is yielded to Spark, which reads re
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,8 +39,9 @@ from penstock.pipeline.delivery_counts import DeliveryCounts
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
-from penstock.pipeline.marks import Marks
+from penstock.pipeline.marks import STANDBY, Marks
 from penstock.telemetry import logs
+from penstock.telemetry.logs import about
 from penstock.telemetry.traces import NO_TRACES, TraceSettings, open_tracing
 
 if TYPE_CHECKING:
@@ -118,24 +119,28 @@ def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[
     standby = Standby(assignment)
     if assignment.replaces:
         standby.get_ready()
-    first = source.read_first(STANDBY_SECONDS, standby.rest)
-    if first:
-        with _said(source.marks):
+    with _said(assignment, lambda: source.marks):
+        first = source.read_first(STANDBY_SECONDS, standby.rest)
+        if first:
             Holding(assignment, source, filter_errors, standby).serve(first)
     yield from ()
 
 
 @contextmanager
-def _said(marks: Marks | None) -> Iterator[None]:
+def _said(assignment: Assignment, its_marks: Callable[[], Marks | None]) -> Iterator[None]:
     """That it fails, and why: Spark hears of it with the next record, which may never come."""
     try:
         yield
     except BaseException as error:
+        marks = its_marks()
+        is_over = marks is None or marks.is_closed  # it was let go, or its query was stopped
         if marks is not None:
             marks.fail()
-        logger.error("a worker has failed: %s", error.message if isinstance(error, PenstockError) else repr(error))
+        why = error.message if isinstance(error, PenstockError) else repr(error)
+        level = logging.WARNING if is_over else logging.ERROR
+        logger.log(level, "a worker has failed: %s", why, extra=about(topic=assignment.topic))
         raise
-    if marks is not None:
+    if (marks := its_marks()) is not None:
         marks.close()
 
 
@@ -164,7 +169,8 @@ class Standby:
         """And say so."""
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        with _said(_make_marks(self._assignment, f"standby-{task}")):  # should it be the end of us
+        marks = _make_marks(self._assignment, f"{STANDBY}-{task}")  # should it be the end of us
+        with _said(self._assignment, lambda: marks):
             producer, _ = self.clients()
             claims.say_up(producer, self._assignment.scope, task, self._assignment.query)
 
@@ -233,11 +239,14 @@ class Holding:
         if source.marks is not None:
             source.marks.close()  # what follows only waits
         if self._is_lost:
-            # The dispatcher stops this query soon. If it does not, the claim was not its own.
+            # The dispatcher stops this query soon. If it does not, the claim was not its own, or that of a query
+            # which it has given up since.
             source.discard(OUTRANKED_SECONDS)
             if source.is_over:
                 return
-            raise RuntimeError("another dispatcher has taken the partition; is there a second one on this Kafka?")
+            # The file of the partition is the other's; a name of our own, or nobody hears of this.
+            source.marks = _make_marks(self._assignment, f"outranked-{self._partition}")
+            raise RuntimeError("somebody else has claimed the partition; is there a second dispatcher on this Kafka?")
         is_behind = not self._is_written and any(lane.progress.is_open for lane in self._deliveries.lanes)
         if is_behind or not self._deliveries.is_finished:
             # The next batch would begin behind what is unfinished; only a new query goes back to it.

@@ -1,5 +1,7 @@
-"""A file system of its own, in memory, that a test can fill. Who may not mount one skips the test."""
+"""A file system of its own, in memory, that a test can fill; who may not mount one skips the test. And what the files
+of a running system hold."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -32,3 +34,14 @@ def leave_free(disk: Path, count: int) -> None:
 def _mount(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Of all files in a folder that somebody works in: they come and go meanwhile."""
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            try:
+                content = path.read_bytes()
+            except OSError:
+                continue
+            yield path, content

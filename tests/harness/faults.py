@@ -12,6 +12,7 @@ from typing import Protocol
 
 from penstock.pipeline.marks import STATE
 from tests.conftest import System
+from tests.disk import contents
 from tests.harness import subscriber as moods
 from tests.harness.subscriber import HostileSubscriber, Mood
 from tests.waiting import until
@@ -152,7 +153,7 @@ def workers(system: System) -> list[int]:
     marks = system.data_dir / "scratch" / "marks"
 
     def alive() -> list[int]:
-        pids = {STATE.unpack(each.read_bytes())[3] for each in marks.glob("*") if each.stat().st_size == STATE.size}
+        pids = {STATE.unpack(state)[3] for _, state in contents(marks) if len(state) == STATE.size}
         return sorted(pid for pid in pids if pid and Path(f"/proc/{pid}").exists())
 
     return until(alive, "a worker")

@@ -59,7 +59,6 @@ Written = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]  # v
 FAULTS = textwrap.dedent(
     """
     import os
-    from pathlib import Path
     import penstock.kafka.claims as claims
     import penstock.pipeline.handover as handover
     from penstock.errors import Unavailable

@@ -74,9 +74,6 @@ class Query:
         self.running_since = time.time()
         self.behind = behind
 
-    def notice_dead(self, _queries: set[int]) -> None:
-        pass
-
     def stop(self) -> None:
         self.running = self.running_since = None
 

@@ -206,10 +206,8 @@ class Dispatcher:
                 topic = self._topics[name]
                 topic.restart() if is_shorter else topic.wake()
                 rung.add(name)
-        dead = self._environment.workers.dead()
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
-                topic.notice_dead(dead)
                 if topic.is_cold and topic.name in rung:
                     self._make_room(topic.partitions)
                 elif topic.lacks_room:

@@ -11,7 +11,7 @@ the dispatcher, which calls ``advance`` again and again from one thread.
 
 import logging
 import time
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 import msgspec
 
@@ -97,11 +97,6 @@ class Topic:
     def make_room(self) -> None:
         """Others need its slots: it goes cold at the next round, unless it has something to do."""
         self._shared.gearbox.rest_soon()
-
-    def notice_dead(self, queries: Set[int]) -> None:
-        """Workers of these queries are gone."""
-        for query in (self._shared, *self._private.values()):
-            query.notice_dead(queries)
 
     def restart(self) -> None:
         """Partitions were added, or the topic was made anew: everything is found out again."""

@@ -13,7 +13,6 @@ import itertools
 import logging
 import shutil
 import time
-from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,16 +220,10 @@ class TopicQuery:
             self._running = None
 
     def _notice_failure(self) -> None:
+        """Also of a worker: Spark would notice with the next record; the query is started again at once."""
         running = self._running
-        if running is None or running.query is None or running.query.isActive:
-            return
-        self._ended(running, failure_of(running.query))
-
-    def notice_dead(self, queries: Set[int]) -> None:
-        """A worker has failed or is gone. Spark notices with the next record; the query is started again at once."""
-        running = self._running
-        if running is not None and running.query is not None and running.assignment.query in queries:
-            self._ended(running, WORKER_GONE if running.query.isActive else failure_of(running.query))
+        if running is not None and (failure := self._failure(running)):
+            self._ended(running, failure)
 
     def _ended(self, running: Running, reason: str) -> None:
         logger.error("the query of %s ended: %s", self._label, reason)
@@ -452,8 +445,4 @@ class TopicQuery:
         self._not_before = time.monotonic() + wait
         if self.report.reason != reason:
             logger.error("the query of %s cannot run: %s; next try in %g s", self._label, reason, wait)
-        self.report = replace_report(self.report, state, reason)
-
-
-def replace_report(report: QueryReport, state: str, reason: str) -> QueryReport:
-    return msgspec.structs.replace(report, state=state, reason=reason, since=time.time())
+        self.report = msgspec.structs.replace(self.report, state=state, reason=reason, since=time.time())

@@ -10,8 +10,8 @@ each version of a Secret; tasks on the same host read them. Called by ``clusters
 import shutil
 from pathlib import Path
 
+from penstock.access.private_files import make_private_folder, write_private
 from penstock.errors import Misconfigured
-from penstock.kafka.secret_files import make_private_folder, write_private
 from penstock.kafka.security import Security
 
 FOLDER = ".kafka"

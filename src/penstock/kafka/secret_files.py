@@ -15,10 +15,10 @@ import json
 import os
 import re
 import secrets
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock.access.private_files import make_private_folder, others_may_read, write_private
 from penstock.errors import Misconfigured
 
 Data = dict[str, bytes]
@@ -52,14 +52,14 @@ def read(secrets_dir: Path, name: str) -> Data:
     """Raises Misconfigured when it is missing, when others may read it, or when it is no Secret."""
     path = path_of(secrets_dir, name)
     try:
-        mode = path.stat().st_mode
+        is_open = others_may_read(path)
         raw = path.read_bytes()
     except FileNotFoundError:
         where = name.partition("/")[0]
         raise Misconfigured(f"Secret {name} does not exist: apply it in namespace {where}") from None
     except OSError as error:
         raise Misconfigured(f"Secret {name} cannot be read: {error.strerror}") from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if is_open:
         raise Misconfigured(f"others may read Secret {name}", hint=f"chmod 600 {path}")
     try:
         found = json.loads(raw)
@@ -93,28 +93,6 @@ def path_of(secrets_dir: Path, name: str) -> Path:
     if not PART.match(namespace) or not PART.match(own) or ".." in name:
         raise Misconfigured(f"{name!r} is no name of a Secret", hint="it is written NAMESPACE/NAME")
     return secrets_dir / namespace / f"{own}{SUFFIX}"
-
-
-def make_private_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """By renaming what is complete and on the disk."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _fingerprint_key(secrets_dir: Path) -> bytes:

@@ -1,0 +1,1 @@
+"""Who may reach what: private files, tokens."""

@@ -252,13 +252,13 @@ def test_home_has_many_names(servers: list[str]) -> None:
 
 
 def test_credentials_of_a_source_are_gathered_from_secrets(tmp_path: Path) -> None:
-    """Kept promise: any keys of any Secrets, kept together where no user can name them; never in the contract."""
+    """Kept promise: they are kept together where no user can name them, and never stand in the contract."""
     around = among(secrets=tmp_path)
-    around.secrets.write("default", "login", {"who": b"alice", "word": b"hunter2"})
+    around.secrets.write("default", "login", {"user": b"alice", "password": b"hunter2"})
     sasl = {
         "enable": True,
-        "user": {"secretKeyRef": {"name": "login", "key": "who"}},
-        "password": {"secretKeyRef": {"name": "login", "key": "word"}},
+        "user": {"secretKeyRef": {"name": "login", "key": "user"}},
+        "password": {"secretKeyRef": {"name": "login", "key": "password"}},
     }
     given = stored(source(bootstrapServers=["far:9092"], net={"sasl": sasl}))
     cluster = sources.cluster_of_source(given, around)
@@ -268,7 +268,7 @@ def test_credentials_of_a_source_are_gathered_from_secrets(tmp_path: Path) -> No
         "protocol": b"SASL_PLAINTEXT", "sasl.mechanism": b"PLAIN", "user": b"alice", "password": b"hunter2",
     }  # fmt: skip
     assert "hunter2" not in repr(cluster)
-    around.secrets.write("default", "login", {"who": b"alice", "word": b"other"})
+    around.secrets.write("default", "login", {"user": b"alice", "password": b"other"})
     assert sources.cluster_of_source(given, around).version != cluster.version
 
 

@@ -12,7 +12,7 @@ from email.utils import formatdate
 
 import pytest
 
-from penstock.delivery.client import Answer, Client, Post, _stride, is_link_local, status_of
+from penstock.delivery.client import Answer, Client, Post, _stride, status_of
 from tests.sink import Answer as Held
 from tests.sink import Sink
 from tests.waiting import until
@@ -189,15 +189,6 @@ def test_a_subscriber_that_dies_in_full_flow_is_found_again() -> None:
     server.close()
     assert [answer.status for answer in answers[50:100]] == [200] * 50
     assert [answer.status for answer in answers[250:]] == [200] * 50
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [("169.254.169.254", True), ("::ffff:169.254.169.254", True), ("fe80::1%eth0", True), ("127.0.0.1", False)],
-)
-def test_link_local_addresses_are_known_in_every_spelling(address: str, expected: bool) -> None:
-    """Kept promise: no delivery reaches a cloud's metadata service."""
-    assert is_link_local(address) is expected
 
 
 def test_no_content_type_is_invented(sink: Callable[[], Sink]) -> None:

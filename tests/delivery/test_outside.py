@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from penstock.access.addresses import AddressPolicy
 from penstock.contract.model import REPORT_TOPIC, Delivery
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.row import Row
@@ -105,7 +106,7 @@ def test_private_addresses_by_policy(sink: MakeSink) -> None:
     """Kept promise: where private networks are closed, a subscriber on this host is never connected to."""
     subscriber = sink()
     closed = lane(subscriber.url + "/closed")
-    with running(closed, limits=Limits(may_reach_private=False)) as rows:
+    with running(closed, limits=Limits(policy=AddressPolicy("refuse"))) as rows:
         rows.offer(row(0))
     assert subscriber.requests == []
     assert closed.counts.given_up == 1

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.access.addresses import AddressPolicy
 from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, Delivery
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.row import Row
@@ -157,7 +158,9 @@ def test_an_address_that_cannot_be_reached_loses_nothing(sink: MakeSink, address
 def test_a_private_address_is_refused_where_subscribers_are(sink: MakeSink) -> None:
     """Kept promise: who may not reach this host by a subscription may not by its replies either."""
     subscriber, replies, outbox = replying(sink()), sink(), KeptOutbox()
-    with running(target(subscriber, replies.url), outbox=outbox, limits=Limits(may_reach_private=False)) as rows:
+    with running(
+        target(subscriber, replies.url), outbox=outbox, limits=Limits(policy=AddressPolicy("refuse"))
+    ) as rows:
         rows.offer(row())
     assert replies.requests == subscriber.requests == []
     assert [each.outcome for each in letters(outbox)] == ["given up"]

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from penstock.control.kinds import BY_NAME, SERVICE, Resource, is_being_deleted, spec_of, status_of
+from penstock.control.validate_parts import host_problems
 
 HTTP_PORT = 80
 Lookup = Callable[[str, str, str], Resource | None]  # kind, namespace, name
@@ -52,4 +53,7 @@ def address_of(resource: Resource) -> str | None:
     spec = spec_of(resource)
     ports = [each.get("port") for each in spec.get("ports") or [] if each.get("port")]
     port = f":{ports[0]}" if ports and ports[0] != HTTP_PORT else ""
-    return f"http://{spec['externalName']}{port}/"
+    host = str(spec["externalName"])
+    if host_problems(host, "spec.externalName"):  # stored by a version that took it
+        return None
+    return f"http://{f'[{host}]' if ':' in host else host}{port}/"

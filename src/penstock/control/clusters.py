@@ -5,10 +5,12 @@ In: servers as a resource or ConfigMap names them, and the Secret beside them. O
 
 from penstock.contract.model import HOME, Cluster
 from penstock.control.addresses import Lookup
+from penstock.control.config_maps import BOOTSTRAP
+from penstock.control.credentials import check_servers
 from penstock.control.kinds import SECRET, annotations_of, is_being_deleted
 from penstock.control.names import SECRET_VERSION
 from penstock.control.settings import ControllerSettings
-from penstock.control.validate_parts import name_problems
+from penstock.control.validate_parts import name_problems, servers_problems
 from penstock.errors import Misconfigured
 
 
@@ -16,11 +18,15 @@ def cluster_of(servers: str, secret: tuple[str, str] | None, lookup: Lookup, set
     """Misconfigured when the Secret (namespace and name) does not exist."""
     named = ",".join(each.strip() for each in servers.split(",") if each.strip())
     is_home = not named or _is_home(named, settings)
+    if not is_home and (problems := servers_problems(named.split(","), BOOTSTRAP)):
+        raise Misconfigured(f"{BOOTSTRAP}: {problems[0].message}")
     if secret is None:
         return HOME if is_home else Cluster(named)
     found = lookup(SECRET.name, *secret)
     if found is None or is_being_deleted(found):
         raise Misconfigured(_missing(*secret))
+    if not is_home:
+        check_servers(named, found, "/".join(secret))
     version = annotations_of(found).get(SECRET_VERSION, "")
     return Cluster(settings.bootstrap_servers if is_home else named, "/".join(secret), version)
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from penstock.access.addresses import AddressPolicy
 from penstock.contract.model import (
     CLAIMS_TOPIC,
     CONTRACT_TOPIC,
@@ -33,6 +34,7 @@ from penstock.control.store import KafkaStore, Listener, Store
 from penstock.control.telemetry import Counts
 from penstock.control.world import Ledger, World
 from penstock.errors import PenstockError, Unavailable
+from penstock.kafka import java_files
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.dead_letter_index import DeadLetterIndex
@@ -152,6 +154,7 @@ class Controller:
         create_missing(admin, wanted)
         self.waiting_for = READING
         secrets = Secrets(settings.secrets_path)
+        java_files.forget_orphans(settings.secrets_path)
         store, contract = KafkaStore(connection, secrets), Contract(connection)
         reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)
         try:
@@ -173,7 +176,7 @@ class Controller:
             receiver=Receiver(settings.probe_url),
             ledger=self._ledger_at(connection),
             secrets=secrets,
-            clusters=Clusters(connection, settings.secrets_path),
+            clusters=Clusters(connection, settings.secrets_path, AddressPolicy(settings.private_addresses)),
             dead_letters=DeadLetterIndex(connection).start(),
         )
         store.listen(self._on_change)

@@ -222,6 +222,10 @@ def status(resource: Resource, plan: Plan, decided: Starts, subscribed: Conditio
     notes = dict(noted(resource))
     if decided:
         notes[names.NOTED_START] = starts.as_note(decided)
+    if plan.topics:
+        notes.pop(names.NOTED_CLUSTER, None)
+        if not plan.topics[0].cluster.is_home:  # its group is there, and is deleted there
+            notes[names.NOTED_CLUSTER] = msgspec.json.encode(plan.topics[0].cluster).decode()
     shaped: dict[str, Any] = {
         "observedGeneration": generation_of(resource),
         "conditions": merged(before.get("conditions") or [], (*plan.conditions, subscribed), now),

@@ -4,20 +4,33 @@ status; and takes it apart again.
 Called by the loop in ``reconcile.py``. The order of the steps is explained in ``egress.py``.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.contract.model import HOME, Cluster
-from penstock.control import egress, sources, starts, subscriptions, triggers
+from penstock.contract.model import Cluster
+from penstock.control import egress, ingress, names, sources, starts, subscriptions, triggers
 from penstock.control.conditions import unknown
 from penstock.control.egress import MakePlan, Plan, Told
 from penstock.control.ingress import Topic
 from penstock.control.ingress_steps import waited_long_enough
-from penstock.control.kinds import SOURCE, SUBSCRIPTION, TRIGGER, Resource, generation_of, key_of, spec_of, uid_of
+from penstock.control.kinds import (
+    SOURCE,
+    SUBSCRIPTION,
+    TRIGGER,
+    Resource,
+    generation_of,
+    key_of,
+    noted,
+    spec_of,
+    uid_of,
+)
 from penstock.control.starts import Start, Starts
 from penstock.control.world import World
 from penstock.errors import PenstockError
 from penstock.kafka import topics
+
+logger = logging.getLogger("penstock.control")
 
 PLAN: dict[str, MakePlan] = {
     TRIGGER.name: triggers.plan,
@@ -134,9 +147,15 @@ def group_of(resource: Resource) -> str:
 
 def _forget_group(world: World, resource: Resource) -> None:
     try:
-        is_source = resource["kind"] == SOURCE.name
-        cluster = sources.cluster_of_source(resource, world.surroundings) if is_source else HOME
-        world.groups_of(cluster).delete(group_of(resource))
-    except PenstockError:
+        world.groups_of(_cluster_of_group(world, resource)).delete(group_of(resource))
+    except PenstockError as error:
         if not waited_long_enough(resource, world.clock()):
             raise  # another cluster may be gone for good, or its Secret
+        logger.warning("consumer group %s stays in its cluster: %s", group_of(resource), error.message)
+
+
+def _cluster_of_group(world: World, resource: Resource) -> Cluster:
+    """Where its topics are: as noted, which holds also when its broker, or the Secret, is gone."""
+    if resource["kind"] == SOURCE.name and names.NOTED_CLUSTER not in noted(resource):
+        return sources.cluster_of_source(resource, world.surroundings)
+    return ingress.noted_cluster(resource)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from penstock.control import brokers, channels, clusters, ingress, names, sinks
+from penstock.control import brokers, channels, clusters, credentials, ingress, names, sinks
 from penstock.control.conditions import Condition, false, true, unknown
 from penstock.control.ingress import Configure, Configured, Findings, Surroundings
 from penstock.control.kinds import (
@@ -50,6 +50,10 @@ def _find(world: World, resource: Resource) -> Findings:
     kind, around = resource["kind"], world.surroundings
     try:
         config = CONFIGURE[kind](resource, around)
+    except credentials.Refused as error:  # what was accepted before must not go there either
+        world.contract.remove(key_of(resource))
+        refused = false("ConfigParsed", "SecretRefused", f"{error.message}; {error.hint}")
+        return Findings((refused, *ingress.unknown_from(1)), is_topic_known=False)
     except Misconfigured as error:
         return ingress.as_before(resource, false("ConfigParsed", "ConfigInvalid", error.message))
     try:

@@ -37,6 +37,8 @@ NOTED_OWNED = "penstock.dev/topic-owned"  # "true": we have made the topic, and 
 SECRET_KEYS = "penstock.dev/secret-keys"  # on a stored Secret: the names of what is in it
 SECRET_SERVERS = "penstock.dev/secret-servers"  # and the servers, in the form of the former distributed channel
 SECRET_VERSION = "penstock.dev/secret-version"  # on a stored Secret: which of its contents it is, without saying them
+SECRET_FOR = "penstock.dev/servers"  # on a Secret: the Kafka servers that it is for, host:port with commas
+SECRET_KAFKA_KEYS = "penstock.dev/kafka-keys"  # on a Secret: further keys whose values sources may send to Kafka
 NOTED_CLUSTER = "penstock.dev/cluster"  # where the topic is, unless it is at home
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.control.kinds import Resource, annotations_of
 from penstock.control.names import SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION
 from penstock.errors import Rejected
-from penstock.kafka import secret_files
+from penstock.kafka import java_files, secret_files
 from penstock.kafka.secret_files import Data
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds the whole object
@@ -64,7 +64,9 @@ class Secrets:
         return version
 
     def remove(self, namespace: str, name: str) -> None:
+        """With the files that were made from it for Java's clients."""
         secret_files.remove(self.folder, f"{namespace}/{name}")
+        java_files.forget(self.folder, f"{namespace}/{name}")
 
 
 def _is_as_shown(applied: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, PrivateAddresses
 from penstock.ports import http_url
 from penstock.settings import setting
 
@@ -21,6 +22,7 @@ class ControllerSettings:
     )
     data_dir: str = setting(".penstock", "where data is kept, Secrets among it")
     secrets_dir: str = setting("", "where Secrets are kept; empty: secrets in the data directory")
+    private_addresses: PrivateAddresses = PRIVATE_ADDRESSES_SETTING
     default_partitions: int = setting(4, "partitions of a new broker's topic; each costs the dispatcher a worker")
     default_replication_factor: int = setting(0, "copies of a new broker's topic; 0: three, or as many as brokers")
     default_retention_ms: int = setting(7 * 24 * 3600 * 1000, "how long a broker's topic keeps events")

@@ -5,17 +5,18 @@ from typing import Any
 import msgspec
 
 from penstock.contract.model import Cluster, Order, RecordsAsEvents, Subscription
-from penstock.control import egress, names, starts
+from penstock.control import credentials, egress, names, starts
 from penstock.control.addresses import resolve
 from penstock.control.clusters import cluster_of, complaint
 from penstock.control.conditions import Condition, false, true
 from penstock.control.egress import Find, Plan
 from penstock.control.ingress import Surroundings, Topic
-from penstock.control.kinds import Resource, name_of, namespace_of, spec_of, uid_of
+from penstock.control.kinds import SECRET, Resource, name_of, namespace_of, spec_of, uid_of
 from penstock.errors import Misconfigured, PenstockError, Unavailable
-from penstock.kafka import security
+from penstock.kafka import secret_files, security
 
 SERVED = "ConsumerGroup"
+SECRET_REFUSED = "SecretRefused"
 FIELDS = {  # of spec.net, by the key that the same thing has in the Secret of a broker or sink
     "ca.crt": "tls.caCert",
     "user.crt": "tls.cert",
@@ -60,7 +61,7 @@ def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
         conditions=(egress.resolved("SinkProvided", sink, dead), connected),
         topics=topics,
         missing=tuple(each for each in wanted if each not in {topic.name for topic in topics}),
-        is_blind=connected.status != "True",
+        is_blind=connected.status != "True" and connected.reason != SECRET_REFUSED,
         names_topics=connected.status == "True",
         begin=starts.asked(spec.get("initialOffset"), is_newer=is_newer),
         subscriptions=subscriptions,
@@ -78,6 +79,9 @@ def _topics(source: Resource, around: Surroundings, find: Find) -> tuple[Conditi
     spec = spec_of(source)
     try:
         cluster = cluster_of_source(source, around)
+    except credentials.Refused as error:
+        around.secrets.remove(*kept_secret(source))
+        return false("ConnectionEstablished", SECRET_REFUSED, f"{error.message}; {error.hint}"), ()
     except Misconfigured as error:
         reason = "SecretInvalid" if isinstance(error, Unusable) else "SecretMissing"
         return false("ConnectionEstablished", reason, error.message), ()
@@ -98,6 +102,9 @@ def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
     if data is None:
         return cluster_of(servers, None, around.lookup, around.settings)
     _check(data)
+    without = cluster_of(servers, None, around.lookup, around.settings)  # refuses what are no servers
+    if not without.is_home:
+        _check_servers(source, servers, around)
     namespace, name = kept_secret(source)
     version = around.secrets.kept(namespace, name, data)
     return Cluster(servers or around.settings.bootstrap_servers, f"{namespace}/{name}", version)
@@ -127,9 +134,7 @@ def _credentials(source: Resource, around: Surroundings) -> dict[str, bytes] | N
     protocol = "SASL_SSL" if has_sasl and has_tls else "SASL_PLAINTEXT" if has_sasl else "SSL"
     data = {"protocol": protocol.encode()}
     if has_sasl:
-        data["sasl.mechanism"] = _looked_up(source, sasl.get("type"), around) or b"PLAIN"
-        data["user"] = _looked_up(source, sasl.get("user"), around) or b""
-        data["password"] = _looked_up(source, sasl.get("password"), around) or b""
+        data |= _login(source, sasl, around, has_tls=has_tls)
     if has_tls:
         for field, key in (("caCert", "ca.crt"), ("cert", "user.crt"), ("key", "user.key")):
             if (value := _looked_up(source, tls.get(field), around)) is not None:
@@ -137,6 +142,40 @@ def _credentials(source: Resource, around: Surroundings) -> dict[str, bytes] | N
         if "user.crt" not in data:
             data["user.skip"] = b"true"
     return data
+
+
+def _login(source: Resource, sasl: dict[str, Any], around: Surroundings, *, has_tls: bool) -> dict[str, bytes]:
+    """Mechanism, user and password, if their Secrets may be used so."""
+    namespace = namespace_of(source)
+    holders: dict[str, secret_files.Data] = {}  # what the Secrets hold from which user and password come
+    for field in ("user", "password"):
+        reference = (sasl.get(field) or {}).get("secretKeyRef")
+        if reference:
+            name = str(reference["name"])
+            secret = around.lookup(SECRET.name, namespace, name)
+            credentials.check_key(field, str(reference["key"]), secret, f"{namespace}/{name}")
+            holders[name] = around.secrets.read(namespace, name)
+    own = next((each for data in holders.values() if (each := credentials.mechanism_of(data))), "PLAIN")
+    asked = _looked_up(source, sasl.get("type"), around)
+    mechanism = asked.decode("latin-1").strip() if asked else own
+    for name, data in holders.items():
+        credentials.check_protection(data, f"{namespace}/{name}", has_tls=has_tls, mechanism=mechanism)
+    return {
+        "sasl.mechanism": mechanism.encode("latin-1"),
+        "user": _looked_up(source, sasl.get("user"), around) or b"",
+        "password": _looked_up(source, sasl.get("password"), around) or b"",
+    }
+
+
+def _check_servers(source: Resource, servers: str, around: Surroundings) -> None:
+    """Every Secret that the source names may say which servers it is for."""
+    namespace, net = namespace_of(source), spec_of(source).get("net") or {}
+    fields = [
+        field for part in ("sasl", "tls") for field in (net.get(part) or {}).values() if isinstance(field, dict)
+    ]
+    for name in {str(field["secretKeyRef"]["name"]) for field in fields if field.get("secretKeyRef")}:
+        if (secret := around.lookup(SECRET.name, namespace, name)) is not None:
+            credentials.check_servers(servers, secret, f"{namespace}/{name}")
 
 
 def _looked_up(source: Resource, reference: Any, around: Surroundings) -> bytes | None:

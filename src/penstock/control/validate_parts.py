@@ -4,15 +4,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.access.addresses import ALWAYS, literal_address
 from penstock.filter.check import Problem
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+):[0-9]{1,5}\Z")
+_HOST = re.compile(r"[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?)*\.?\Z")
 LONGEST_LABEL = 63
 LONGEST_NAME = 253
 LONGEST_TOPIC = 249
+LONGEST_SHOWN = 100
 MOST_PARTITIONS = 10_000
 MOST_COPIES = 100
 
@@ -94,6 +97,21 @@ def number_problems(value: Any, where: str, most: int, least: int = 1) -> list[P
     return [Problem(where, f'must be a whole number from {least:,} to {most:,}, not "{value}"')]
 
 
+def host_problems(host: str, where: str) -> list[Problem]:
+    """A host: a DNS name or an IP address, without port, user, path or brackets."""
+    literal = literal_address(host)
+    if not literal and (not _HOST.match(host) or len(host) > LONGEST_NAME):
+        return [Problem(where, f"{shown_briefly(host)} is not a host: a DNS name or an IP address, and nothing else")]
+    why = ALWAYS.refusal(literal) if literal else ""
+    return [Problem(where, f'"{host}" {why}')] if why else []
+
+
+def shown_briefly(value: Any) -> str:
+    """Foreign text for a message: quoted, escaped, and cut."""
+    text = ascii(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
 def servers_problems(servers: Any, where: str) -> list[Problem]:
     """A list of host:port; Knative also writes several in one text, with commas."""
     if servers is None:
@@ -104,5 +122,7 @@ def servers_problems(servers: Any, where: str) -> list[Problem]:
     for place, each in enumerate(servers):
         for server in each.split(",") if isinstance(each, str) else [each]:
             if not isinstance(server, str) or not _SERVER.match(server.strip()):
-                found.append(Problem(f"{where}[{place}]", f'"{server}" is not host:port'))
+                found.append(Problem(f"{where}[{place}]", f"{shown_briefly(server)} is not host:port"))
+                continue
+            found += host_problems(server.strip().rpartition(":")[0].strip("[]"), f"{where}[{place}]")
     return found

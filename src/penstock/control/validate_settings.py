@@ -5,8 +5,15 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.control import names
 from penstock.control.validate_delivery import is_map
-from penstock.control.validate_parts import number_problems, text_map_problems
+from penstock.control.validate_parts import (
+    annotations,
+    host_problems,
+    number_problems,
+    servers_problems,
+    text_map_problems,
+)
 from penstock.filter.check import Problem
 
 HIGHEST_PORT = 65535
@@ -19,6 +26,8 @@ def config_map_problems(resource: Mapping[str, Any], _spec: Any) -> list[Problem
 def secret_problems(resource: Mapping[str, Any], _spec: Any) -> list[Problem]:
     """Without a word of what is in it."""
     found = []
+    if servers := annotations(resource).get(names.SECRET_FOR):
+        found += servers_problems([servers], f"metadata.annotations[{names.SECRET_FOR}]")
     for field in ("data", "stringData"):
         values = resource.get(field)
         if values is not None and not is_map(values):
@@ -48,7 +57,7 @@ def service_problems(_resource: Mapping[str, Any], spec: Any) -> list[Problem]:
     if not isinstance(name, str) or not name:
         advice = "is missing: a Service is an address outside here; give the host, and its port in spec.ports"
         return [Problem("spec.externalName", advice)]
-    found = []
+    found = host_problems(name, "spec.externalName")
     if spec.get("type") not in (None, "ExternalName"):
         found.append(Problem("spec.type", f'must be ExternalName, not "{spec["type"]}"'))
     ports = spec.get("ports")

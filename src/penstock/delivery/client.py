@@ -11,7 +11,6 @@ throw away answers that have come meanwhile, or what it has only just sent, and 
 
 import contextlib
 import io
-import ipaddress
 import select
 import socket
 import struct
@@ -22,6 +21,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pycurl
+
+from penstock.access.addresses import ALWAYS, AddressPolicy
 
 BODY_CAP_BYTES = 1024 * 1024  # of an answer; what is longer is cut off and the connection closed
 KEPT_BYTES = 1024  # of an answer: what goes into a dead letter; many are in flight at once
@@ -63,9 +64,9 @@ Done = Callable[[Any, Answer], None]
 class Client:
     """A pool of handles around one multi handle and one epoll set."""
 
-    def __init__(self, done: Done, *, may_reach_private: bool = True) -> None:
+    def __init__(self, done: Done, *, policy: AddressPolicy = ALWAYS) -> None:
         self._done = done  # called with the tag given to send, and the answer
-        self._may_reach_private = may_reach_private
+        self._policy = policy
         self._idle: list[_Handle] = []
         self._unsendable: list[tuple[Any, Answer]] = []
         self._by_curl: dict[pycurl.Curl, _Handle] = {}
@@ -268,7 +269,7 @@ class Client:
         return opened
 
     def _may_reach(self, address: str) -> bool:
-        return not is_link_local(address) and (self._may_reach_private or is_public(address))
+        return not self._policy.refusal(address)
 
     def _note_new_socket(self, fd: int, _purpose: int) -> int:
         """The kernel forgets a closed socket by itself; what we know of its number ends when it is used again."""
@@ -305,21 +306,6 @@ def _received_at(fd: int) -> float:
             seconds, nanoseconds = TIMESPEC.unpack(stamp)
             return float(seconds + nanoseconds / 1e9)
     return 0.0
-
-
-def is_link_local(text: str) -> bool:
-    return _address(text).is_link_local
-
-
-def is_public(text: str) -> bool:
-    """Reachable from everywhere: neither loopback nor a private network, nor anything else that is special."""
-    return _address(text).is_global and not _address(text).is_multicast
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    address = ipaddress.ip_address(text.split("%")[0])
-    inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return inner or address
 
 
 class _Budget:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.access.addresses import ALWAYS, AddressPolicy
 from penstock.contract.model import GONE, REPORT_TOPIC, Gone, encode
 from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, Holds
 from penstock.delivery.burial import bury
@@ -59,7 +60,7 @@ class Limits:
     unfinished_bytes: int = 32 * 1024 * 1024
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
     reply_hops: int = 16
-    may_reach_private: bool = True  # addresses of private networks and of this host
+    policy: AddressPolicy = ALWAYS  # which addresses are connected to
 
 
 class Deliveries:
@@ -83,7 +84,7 @@ class Deliveries:
         self.touch: Callable[[int], None] = lambda _: None  # told what is worked on, should that be the end of us
         self.leave: Callable[[], None] = lambda: None
         self.tracing: DeliveryTracing | None = None
-        self._client = Client(self._answered, may_reach_private=limits.may_reach_private)
+        self._client = Client(self._answered, policy=limits.policy)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._patient_until = 0.0  # so long, while letting go, lanes may finish what is in flight;
         self._parked_until = 0.0  # and so long parked ones

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.access.addresses import ALWAYS, AddressPolicy
 from penstock.contract.model import Cluster
 from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka import java_files, secret_files, security
@@ -33,7 +34,8 @@ OUTDATED_SECONDS = 60.0  # after which credentials that nobody asked for are for
 class Clusters:
     """Cached by address, Secret and version. May be shared by threads."""
 
-    def __init__(self, home: KafkaConnection, secrets_dir: Path) -> None:
+    def __init__(self, home: KafkaConnection, secrets_dir: Path, policy: AddressPolicy = ALWAYS) -> None:
+        self.policy = policy
         self._home = Clients(home)
         self.secrets_dir = secrets_dir
         self._lock = threading.RLock()
@@ -55,6 +57,7 @@ class Clusters:
         if cluster.is_home:
             return {"bootstrap.servers": self.home.bootstrap_servers}
         member = self._member(cluster)
+        member.clients.connection.check_addresses()
         settings = {"bootstrap.servers": cluster.bootstrap_servers}
         found = member.clients.connection.security
         if found is None:
@@ -104,7 +107,9 @@ class Clusters:
 
     def _renewed(self, cluster: Cluster, before: "_Member | None") -> "_Member":
         """With what the Secret holds now."""
-        connection = replace(self.home, bootstrap_servers=cluster.bootstrap_servers, security=None)
+        connection = replace(
+            self.home, bootstrap_servers=cluster.bootstrap_servers, security=None, policy=self._policy_of(cluster)
+        )
         version = ""
         if cluster.secret:
             data = secret_files.read(self.secrets_dir, cluster.secret)
@@ -119,6 +124,11 @@ class Clusters:
         self._forget_outdated(cluster)
         self._members[cluster] = _Member(connection, version)
         return self._members[cluster]
+
+    def _policy_of(self, cluster: Cluster) -> AddressPolicy | None:
+        """Home may be anywhere, also when a resource names it with credentials of its own."""
+        home = set(self.home.bootstrap_servers.lower().split(","))
+        return None if set(cluster.bootstrap_servers.lower().split(",")) <= home else self.policy
 
     def _forget_outdated(self, cluster: Cluster) -> None:
         """Clients with earlier credentials for the same, unless somebody still asks for them."""

@@ -10,11 +10,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import Producer as Producer  # for annotations elsewhere
 from confluent_kafka.admin import AdminClient
 
+from penstock.access.addresses import AddressPolicy
 from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka.security import Security
 
@@ -67,8 +69,19 @@ class KafkaConnection:
     client_id: str = "penstock"
     security: Security | None = field(default=None, repr=False)
     secret: str = ""  # the name of the Secret that they come from, for what is said about them
+    policy: AddressPolicy | None = None  # where a cluster that a resource names may be; None: the operator named it
+
+    def check_addresses(self) -> None:
+        """Raises Misconfigured when a server, or where tokens are fetched, must not be connected to."""
+        if self.policy is None:
+            return
+        self.policy.check_servers(self.bootstrap_servers, "Kafka at")
+        if self.security is not None and self.security.tokens is not None:
+            host = urlsplit(self.security.tokens.url).hostname or ""
+            self.policy.check_host(host, "the token endpoint at")
 
     def client_config(self) -> dict[str, Any]:
+        self.check_addresses()
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": self.client_id,
@@ -124,6 +137,7 @@ class KafkaConnection:
 
     def group_client_config(self) -> dict[str, Any]:
         """The same for kafka-python, with which ``kafka/groups.py`` asks."""
+        self.check_addresses()
         known = {"bootstrap_servers": self.bootstrap_servers, "client_id": self.client_id}
         return {**known, **(self.security.kafka_python() if self.security else {})}
 

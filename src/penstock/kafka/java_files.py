@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.access.private_files import make_private_folder, write_private
 from penstock.errors import Misconfigured
+from penstock.kafka import secret_files
 from penstock.kafka.security import Security
 
 FOLDER = ".kafka"
@@ -25,7 +26,7 @@ TOKEN_LOGIN = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerL
 
 def java_settings(security: Security, secrets_dir: Path, secret: str, version: str) -> dict[str, str]:
     """Writes what is missing of this version, and returns the settings that refer to it."""
-    folder = secrets_dir.absolute() / FOLDER / secret.replace("/", ".") / version
+    folder = secrets_dir.absolute() / FOLDER / _folder_name(secret) / version
     if any(character in str(folder) for character in NEVER_IN_PATHS):
         raise Misconfigured(
             f"the secrets directory {secrets_dir} has one of the characters {NEVER_IN_PATHS} in its path",
@@ -55,6 +56,9 @@ def java_settings(security: Security, secrets_dir: Path, secret: str, version: s
                 "sasl.oauthbearer.token.endpoint.url": security.tokens.url,
             }
     _write(folder, files)
+    if not secret_files.path_of(secrets_dir, secret).exists():  # deleted meanwhile: nothing of it stays on the disk
+        forget(secrets_dir, secret)
+        raise Misconfigured(f"Secret {secret} does not exist")
     return settings
 
 
@@ -75,7 +79,19 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 def forget(secrets_dir: Path, secret: str) -> None:
     """Of a Secret that is gone."""
-    shutil.rmtree(secrets_dir / FOLDER / secret.replace("/", "."), ignore_errors=True)
+    shutil.rmtree(secrets_dir / FOLDER / _folder_name(secret), ignore_errors=True)
+
+
+def forget_orphans(secrets_dir: Path) -> None:
+    """Of Secrets that went while nobody was there to remove these files."""
+    kept = {_folder_name(name) for name in secret_files.names(secrets_dir)}
+    for each in (secrets_dir / FOLDER).glob("*"):
+        if each.name not in kept:
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _folder_name(secret: str) -> str:
+    return secret.replace("/", ".")
 
 
 def _escaped(value: str) -> str:

@@ -70,6 +70,12 @@ def read(secrets_dir: Path, name: str) -> Data:
         ) from None
 
 
+def names(secrets_dir: Path) -> list[str]:
+    """All Secrets, as ``namespace/name``."""
+    found = secrets_dir.glob(f"*/*{SUFFIX}")
+    return [f"{each.parent.name}/{each.name.removesuffix(SUFFIX)}" for each in found if PART.match(each.parent.name)]
+
+
 def remove(secrets_dir: Path, name: str) -> None:
     """One that is gone already is fine."""
     path = path_of(secrets_dir, name)

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NoReturn, cast, get_args
+from urllib.parse import urlsplit
 
 from penstock.errors import Misconfigured
 from penstock.kafka import certificates
@@ -155,8 +156,8 @@ def _tokens(secret: "_Secret") -> dict[str, TokenEndpoint]:
     if secret.text("tokenProvider"):
         secret.refuse("tokenProvider", f"is not supported; a token endpoint is: {TOKEN_URL[0]}")
     url = secret.required(*TOKEN_URL)
-    if not url.startswith(("https://", "http://")):
-        secret.refuse(TOKEN_URL[0], "is no URL; it begins with https://")
+    if not is_plain_url(url):
+        secret.refuse(TOKEN_URL[0], "is not an http or https URL with a host and without user and password")
     client, own = secret.required(*CLIENT_ID), secret.required(*CLIENT_SECRET)
     return {"tokens": TokenEndpoint(url, client, own, secret.first(*SCOPE), secret.text("ca.crt"))}
 
@@ -216,6 +217,17 @@ class _Secret:
 
     def refuse(self, key: str, why: str) -> NoReturn:
         raise Misconfigured(f"Secret {self.name}: {key} {why}") from None
+
+
+def is_plain_url(url: str) -> bool:
+    """An http or https URL that names its host and nobody's credentials, in printable ASCII."""
+    try:
+        parts = urlsplit(url)
+        is_placed = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    is_printable = all(0x20 < ord(character) < 0x7F for character in url)
+    return is_placed and is_printable and parts.scheme in ("http", "https") and "@" not in parts.netloc
 
 
 def _quoted(value: str) -> str:

@@ -12,12 +12,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from penstock.errors import Unavailable
 
 TIMEOUT_SECONDS = 5.0
+LARGEST_ANSWER = 64 * 1024
 EARLY_SECONDS = 30.0  # before its end a token is replaced
 
 
@@ -50,6 +52,13 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
             return self._token
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """An answer that points elsewhere is an error: client name and secret go to the address that was checked."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 def _fetch(endpoint: TokenEndpoint) -> tuple[str, float]:
     """A token and how long it lasts. Raises Unavailable without a word of what was sent or came."""
     asked = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
@@ -63,8 +72,9 @@ def _fetch(endpoint: TokenEndpoint) -> tuple[str, float]:
     if endpoint.ca:
         context.load_verify_locations(cadata=endpoint.ca)
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as answer:
-            found = json.loads(answer.read())
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirect())
+        with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+            found = json.loads(answer.read(LARGEST_ANSWER))
         return str(found["access_token"]), float(found.get("expires_in", 60.0))
     except urllib.error.HTTPError as error:
         raise Unavailable(f"the token endpoint {endpoint.url} answered {error.code}") from None

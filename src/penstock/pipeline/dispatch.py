@@ -72,7 +72,7 @@ def run(settings: DispatcherSettings) -> None:
     _end_on_signals(stopping)  # again: PySpark takes Ctrl-C for itself
     ledger, producer = FollowedLedger(connection), connection.lasting_producer()
     notes = Notes()
-    clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir))
+    clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir), settings.policy)
     doorbells = Doorbells(clusters, notes.ring)
     marks = scratch.absolute() / MARKS
     vitals = Vitals(session, marks, Teller(connection))

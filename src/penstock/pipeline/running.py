@@ -62,7 +62,7 @@ class Environment:
             settings.unfinished_megabytes * 1024 * 1024,
             may_park=may_park,
             reply_hops=settings.reply_hops,
-            may_reach_private=settings.private_addresses == "allow",
+            policy=settings.policy,
         )
 
 

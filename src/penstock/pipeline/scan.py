@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.access.addresses import ALWAYS, AddressPolicy
 from penstock.contract.model import Cluster
 from penstock.contract.questions import Search
 from penstock.errors import PenstockError
@@ -25,6 +26,7 @@ class Scan:
     cluster: Cluster  # where the topics are
     secrets_dir: str  # secrets do not travel: they are read there
     asked: Search
+    policy: AddressPolicy = ALWAYS
 
 
 class Scanned(NamedTuple):
@@ -35,7 +37,7 @@ class Scanned(NamedTuple):
 
 def scan(what: Scan, parts: Iterable[Sequence[Stretch]]) -> Iterator[Scanned]:
     """The function that Spark calls: one answer for each part."""
-    clusters = Clusters(what.home, Path(what.secrets_dir))
+    clusters = Clusters(what.home, Path(what.secrets_dir), what.policy)
     try:
         for stretches in parts:
             wanted = Wanted(what.asked)

@@ -186,7 +186,7 @@ class _Running:
         context = self._session.sparkContext
         context.setJobGroup(self._group, "search")
         parts = [[Stretch(*where, *span) for where, span in part.items()] for part in spans.divided(taken, TASKS)]
-        what = Scan(self._clusters.home, cluster, str(self._clusters.secrets_dir), self._asked)
+        what = Scan(self._clusters.home, cluster, str(self._clusters.secrets_dir), self._asked, self._clusters.policy)
         found = context.parallelize(parts, len(parts)).mapPartitions(partial(scan, what)).collect()
         for each in found:
             if each.problem:

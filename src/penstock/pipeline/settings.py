@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, AddressPolicy, PrivateAddresses
 from penstock.errors import Misconfigured
 from penstock.settings import setting
 from penstock.telemetry.traces import (
@@ -39,9 +40,7 @@ class DispatcherSettings:
     unfinished_megabytes: int = setting(16, "bytes of event data a worker keeps unfinished, per partition")
     private_queries: int = setting(8, "subscriptions of a topic that may be slow at the same time, each in its query")
     reply_hops: int = setting(16, "replies to replies before a loop is cut; counted in knativebrokerttl")
-    private_addresses: Literal["allow", "refuse"] = setting(
-        "allow", "whether subscribers may be in private networks or on this host; link-local is always refused"
-    )
+    private_addresses: PrivateAddresses = PRIVATE_ADDRESSES_SETTING
     telemetry: Literal["on", "off"] = setting("on", "off: deliveries are neither counted nor logged")
     delivery_log: Literal["all", "failures", "off"] = setting(
         "all", "which attempts are kept for `penstock explain`: all, only what failed at least once, none"
@@ -54,6 +53,10 @@ class DispatcherSettings:
     trace_sampling: float = SAMPLING_SETTING
     trace_exporter: ExporterName = EXPORTER_SETTING
     trace_endpoint: str = ENDPOINT_SETTING
+
+    @property
+    def policy(self) -> AddressPolicy:
+        return AddressPolicy(self.private_addresses)
 
     @property
     def tracing(self) -> TraceSettings:

@@ -211,7 +211,7 @@ class Holding:
         self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)
-        self._clusters = Clusters(assignment.connection, Path(assignment.secrets_dir))
+        self._clusters = Clusters(assignment.connection, Path(assignment.secrets_dir), assignment.limits.policy)
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)

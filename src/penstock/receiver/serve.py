@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from penstock.access.addresses import AddressPolicy
 from penstock.child import dies_with_parent, exit_words
 from penstock.errors import Unavailable
 from penstock.kafka import secret_files
@@ -73,7 +74,11 @@ async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
         settings.body_limit_bytes,
         settings.delivery_timeout_seconds,
     )
-    clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir))
+    clusters = Clusters(
+        connection,
+        secret_files.folder(settings.data_dir, settings.secrets_dir),
+        AddressPolicy(settings.private_addresses),
+    )
     outlets = Outlets(clusters, limits)
     inflight = Inflight(settings.inflight_events, settings.inflight_bytes)
     routes = Routes(connection)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, PrivateAddresses
 from penstock.settings import setting
 from penstock.telemetry.traces import ENDPOINT_SETTING, EXPORTER_SETTING, SAMPLING_SETTING, ExporterName
 
@@ -14,6 +15,7 @@ class ReceiverSettings:
     bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
     data_dir: str = setting(".penstock", "where the secrets are, unless they are elsewhere")
     secrets_dir: str = setting("", "where Secrets for other clusters are; empty: secrets in the data directory")
+    private_addresses: PrivateAddresses = PRIVATE_ADDRESSES_SETTING
     receiver_processes: int = setting(1, "processes that take events on the same port")
     body_limit_bytes: int = setting(1024 * 1024, "the largest body of a request; beyond it 413")
     head_limit_bytes: int = setting(64 * 1024, "the largest head of a request (line and headers); beyond it 431")

@@ -1,0 +1,202 @@
+"""Which network addresses Penstock may connect to on behalf of a resource.
+
+Two rules. Addresses of link-local networks and of clouds' metadata services are always refused: who can write a
+resource must not read a machine's credentials. Everything else that is not public (loopback, private networks) is
+refused only where the operator says so (``PENSTOCK_PRIVATE_ADDRESSES=refuse``). An IPv4 address inside an IPv6 one
+is judged too, since gateways forward to it.
+
+Called where a connection begins: by the delivery client for every socket, by ``kafka/connection.py`` for every
+client of another cluster; and when a resource is applied, for addresses that are written as numbers.
+"""
+
+import ipaddress
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from ipaddress import IPv4Address as IPv4
+from ipaddress import IPv6Address as IPv6
+from typing import Literal
+
+from penstock.errors import Misconfigured, Unavailable
+from penstock.settings import setting
+
+Address = IPv4 | IPv6
+PrivateAddresses = Literal["allow", "refuse"]
+
+PRIVATE_ADDRESSES_SETTING: PrivateAddresses = setting(
+    "allow",
+    "whether subscribers and other Kafka clusters may be in private networks or on this host; "
+    "link-local addresses and metadata services are always refused",
+)
+
+RESOLVE_SECONDS = 0.3  # how long a caller waits for a name; the look-up goes on without it
+RESOLVED_SECONDS = 30.0  # how long a looked-up name counts
+MOST_NAMES = 1000  # kept at a time
+
+_NEVER = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        "169.254.0.0/16", "fe80::/10",  # link-local; most clouds' metadata services
+        "168.63.129.16/32",  # Azure's
+        "100.100.100.200/32",  # Alibaba's
+        "192.0.0.192/32",  # Oracle's
+        "fd00:ec2::254/128", "fd20:ce::254/128",  # Amazon's and Google's in IPv6
+    )
+)  # fmt: skip
+_SPECIAL_V4 = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+        "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+)  # fmt: skip
+_GLOBAL_V6 = ipaddress.ip_network("2000::/3")
+_SPECIAL_V6 = tuple(
+    ipaddress.ip_network(each)
+    for each in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+)  # fmt: skip
+_MAPPED = ipaddress.ip_network("::ffff:0:0/96")  # the IPv4 address itself
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # a gateway to the IPv4 address
+_ENDS_IN_V4 = (
+    ipaddress.ip_network("::/96"),  # IPv4-compatible
+    ipaddress.ip_network("::ffff:0:0:0/96"),  # IPv4-translated
+    ipaddress.ip_network("64:ff9b:1::/48"),  # a gateway of the local network
+    _MAPPED,
+    _NAT64,
+)
+_SIX_TO_FOUR = ipaddress.ip_network("2002::/16")
+_TEREDO = ipaddress.ip_network("2001::/32")
+_ISATAP = (0x00005EFE, 0x02005EFE)  # bits 64 to 95
+
+
+@dataclass(frozen=True)
+class AddressPolicy:
+    """What the operator allows. Travels to workers."""
+
+    private: PrivateAddresses = "allow"
+
+    def refusal(self, text: str) -> str:
+        """Why this numeric address must not be connected to; empty: it may be."""
+        address = _parsed(text)
+        if any(_is_in(each, _NEVER) for each in (address, *_embedded(address))):
+            return "is link-local or a cloud's metadata service, which is never connected to"
+        if self.private == "refuse" and not _is_public(address):
+            return "is not public, and PENSTOCK_PRIVATE_ADDRESSES is refuse"
+        return ""
+
+    def check_host(self, host: str, what: str) -> None:
+        """Raises Misconfigured when the host is, or resolves to, an address that must not be connected to.
+
+        Unavailable while the name is still being looked up. A name that does not resolve passes: the client that
+        connects reports that. The name may lead elsewhere a moment later; only the delivery client checks the very
+        address that it connects to.
+        """
+        literal = literal_address(host)
+        for each in (literal,) if literal else _resolved(host):
+            if why := self.refusal(each):
+                shown = f"{host} ({each})" if each != host else host
+                raise Misconfigured(f"{what} {shown} {why}", hint="name another address")
+
+    def check_servers(self, servers: str, what: str) -> None:
+        """The same for ``host:port,host:port``."""
+        for each in servers.split(","):
+            host = each.strip().rpartition(":")[0].strip("[]")
+            if host:
+                self.check_host(host, what)
+
+
+ALWAYS = AddressPolicy()  # the rule that no setting lifts
+
+
+def literal_address(host: str) -> str:
+    """The address that a host is in itself, also in the short forms that the resolver takes (127.1, 0x7f000001).
+
+    Empty: it is a name.
+    """
+    try:
+        return str(_parsed(host))
+    except ValueError:
+        pass
+    if host and host[0].isdigit():
+        try:
+            return socket.inet_ntoa(socket.inet_aton(host))
+        except (OSError, ValueError):
+            return ""
+    return ""
+
+
+def _is_public(address: Address) -> bool:
+    """Reachable from everywhere: not this host, not a private network, not a range with a special purpose."""
+    if isinstance(address, IPv4):
+        return not _is_in(address, _SPECIAL_V4) and not _is_in(address, _NEVER)
+    if _is_in(address, (_MAPPED, _NAT64)):
+        return _is_public(_last_v4(address))
+    return address in _GLOBAL_V6 and not _is_in(address, _SPECIAL_V6)
+
+
+def _embedded(address: Address) -> list[IPv4]:
+    """IPv4 addresses to which packets for this one may be forwarded."""
+    if isinstance(address, IPv4):
+        return []
+    bits = int(address)
+    found = []
+    if _is_in(address, _ENDS_IN_V4) or bits >> 32 & 0xFFFFFFFF in _ISATAP:
+        found.append(_last_v4(address))
+    if address in _SIX_TO_FOUR:
+        found.append(IPv4(bits >> 80 & 0xFFFFFFFF))
+    if address in _TEREDO:
+        found += [IPv4(bits >> 64 & 0xFFFFFFFF), IPv4(~bits & 0xFFFFFFFF)]
+    return found
+
+
+def _last_v4(address: IPv6) -> IPv4:
+    return IPv4(int(address) & 0xFFFFFFFF)
+
+
+def _is_in(address: Address, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> bool:
+    return any(address in each for each in networks)  # of another version: False
+
+
+def _parsed(text: str) -> Address:
+    return ipaddress.ip_address(text.partition("%")[0])
+
+
+class _Names:
+    """Names as they were looked up lately. A slow name server must not block who asks, so a thread asks it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._asking: dict[str, threading.Event] = {}
+
+    def resolved(self, host: str) -> tuple[str, ...]:
+        with self._lock:
+            until, found = self._found.get(host, (0.0, ()))
+            if time.monotonic() < until:
+                return found
+            done = self._asking.get(host)
+            if done is None:
+                done = self._asking[host] = threading.Event()
+                threading.Thread(target=self._ask, args=(host, done), name="resolve", daemon=True).start()
+        if not done.wait(RESOLVE_SECONDS):
+            raise Unavailable(f"the name {host} is still being looked up")
+        with self._lock:
+            return self._found.get(host, (0.0, ()))[1]
+
+    def _ask(self, host: str, done: threading.Event) -> None:
+        try:
+            answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            found = tuple(sorted({str(each[4][0]) for each in answers}))
+        except (OSError, UnicodeError):
+            found = ()
+        with self._lock:
+            if len(self._found) >= MOST_NAMES:
+                self._found.clear()
+            self._found[host] = (time.monotonic() + RESOLVED_SECONDS, found)
+            self._asking.pop(host, None)
+        done.set()
+
+
+_resolved = _Names().resolved

@@ -1,0 +1,67 @@
+"""No connection to a cloud's metadata service, in any spelling; none to private networks where these are closed."""
+
+import pytest
+
+from penstock.access.addresses import ALWAYS, AddressPolicy, literal_address
+from penstock.errors import Misconfigured
+
+CLOSED = AddressPolicy("refuse")
+
+NEVER = [
+    "169.254.169.254", "169.254.170.2", "fe80::1", "fe80::1%eth0", "168.63.129.16", "100.100.100.200", "192.0.0.192",
+    "fd00:ec2::254", "fd20:ce::254", "::ffff:169.254.169.254", "::169.254.169.254", "::ffff:0:169.254.169.254",
+    "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1", "2001:0:a9fe:a9fe::1",
+    "2001:db8::5efe:a9fe:a9fe", "64:ff9b::6464:64c8", "2002:a83f:8110::",
+]  # fmt: skip
+PRIVATE = [
+    "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "0.0.0.0", "192.0.0.1", "198.18.0.1",
+    "192.0.2.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "::", "::1", "::10.0.0.1", "::ffff:10.0.0.1",
+    "64:ff9b::a00:1", "64:ff9b:1::808:808", "2002:808:808::1", "2001::1", "fc00::1", "fd12::1", "fec0::1", "ff02::1",
+    "2001:db8::1", "3fff::1", "5f00::1", "100::1",
+]  # fmt: skip
+PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+
+
+@pytest.mark.parametrize("address", NEVER)
+def test_a_metadata_service_is_never_connected_to(address: str) -> None:
+    """Kept promise: not by default, not by policy, and not through an address that a gateway translates."""
+    assert ALWAYS.refusal(address)
+    assert CLOSED.refusal(address)
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_what_is_not_public_is_refused_where_private_networks_are_closed(address: str) -> None:
+    assert CLOSED.refusal(address)
+    assert not ALWAYS.refusal(address)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_reached_under_either_policy(address: str) -> None:
+    assert not ALWAYS.refusal(address)
+    assert not CLOSED.refusal(address)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"), ("0x7f000001", "127.0.0.1"), ("2852039166", "169.254.169.254"),
+        ("0251.0376.0251.0376", "169.254.169.254"), ("127.1", "127.0.0.1"), ("::1", "::1"),
+        ("1.example", ""), ("kafka", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_numeric_hosts_are_read_as_the_resolver_reads_them(host: str, address: str) -> None:
+    assert literal_address(host) == address
+
+
+@pytest.mark.parametrize("servers", ["169.254.169.254:9092", "kafka:9092,2852039166:80", "[fd00:ec2::254]:9092"])
+def test_no_kafka_client_is_made_for_a_metadata_service(servers: str) -> None:
+    with pytest.raises(Misconfigured, match="metadata service"):
+        ALWAYS.check_servers(servers, "Kafka at")
+
+
+def test_a_name_is_judged_by_what_it_resolves_to() -> None:
+    """Kept promise: where private networks are closed, a name for this host is refused, too."""
+    with pytest.raises(Misconfigured, match=r"localhost \(.*\) is not public"):
+        CLOSED.check_host("localhost", "Kafka at")
+    ALWAYS.check_host("localhost", "Kafka at")
+    ALWAYS.check_host("no-such-name.invalid", "Kafka at")  # the client that connects reports it

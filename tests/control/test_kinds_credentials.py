@@ -1,0 +1,153 @@
+"""A resource gets of a Secret only what it is meant to get, and only for servers that the Secret is for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.control import sinks, sources
+from penstock.control.credentials import Refused
+from penstock.control.ingress import Surroundings
+from penstock.control.kinds import Resource
+from penstock.control.secrets import Secrets
+from penstock.control.validate import problems
+from penstock.errors import Misconfigured
+from penstock.kafka import java_files, secret_files, security
+from tests.control.objects import annotated, secret, service, sink, source, stored
+from tests.control.test_kinds_plans import OLD_ORDERS, among, condition_of, finding
+
+STRANGER = ["stranger.example:9092"]
+GUARDED = {"protocol": b"SASL_SSL", "sasl.mechanism": b"SCRAM-SHA-512", "user": b"alice", "password": b"hunter2"}
+
+
+def key(name: str) -> dict[str, Any]:
+    return {"secretKeyRef": {"name": "login", "key": name}}
+
+
+def with_login(*, tls: bool = False, **sasl: str) -> Resource:
+    fields = {field: key(name) for field, name in sasl.items()}
+    net = {"sasl": {"enable": True, **fields}, **({"tls": {"enable": True}} if tls else {})}
+    return stored(source(bootstrapServers=STRANGER, net=net))
+
+
+def around(folder: Path, data: dict[str, bytes], **annotations: str) -> Surroundings:
+    found = among(stored(annotated(secret(), **annotations)), secrets=folder)
+    found.secrets.write("default", "login", data)
+    return found
+
+
+@pytest.mark.parametrize(("field", "taken"), [("user", "api-token"), ("password", "tls.key"), ("user", "password")])
+def test_a_source_gets_only_the_keys_that_are_meant_for_it(tmp_path: Path, field: str, taken: str) -> None:
+    """Kept promise: no other key of any Secret of the namespace is sent to a server of the source's choice."""
+    given = around(tmp_path, {"user": b"u", "password": b"p", "api-token": b"hunter2", "tls.key": b"k"})
+    keys = {"user": "user", "password": "password"} | {field: taken}
+    named = with_login(user=keys["user"], password=keys["password"])
+    with pytest.raises(
+        Refused, match=f"spec.net.sasl.{field} names key '{taken}' of Secret default/login"
+    ) as refused:
+        sources.cluster_of_source(named, given)
+    assert "hunter2" not in refused.value.message
+
+
+def test_a_secret_may_list_further_keys(tmp_path: Path) -> None:
+    given = around(tmp_path, {"who": b"alice", "word": b"x"}, **{"penstock.dev/kafka-keys": "who, word"})
+    sources.cluster_of_source(with_login(user="who", password="word"), given)
+    assert given.secrets.read("kafkasources.default", "legacy")["user"] == b"alice"
+
+
+def test_credentials_for_tls_are_never_sent_without_it(tmp_path: Path) -> None:
+    given = around(tmp_path, GUARDED)
+    with pytest.raises(Refused, match="for a protocol with TLS"):
+        sources.cluster_of_source(with_login(user="user", password="password", type="sasl.mechanism"), given)
+
+
+def test_credentials_for_another_mechanism_are_never_sent_as_plain(tmp_path: Path) -> None:
+    """Kept promise: PLAIN shows the password to the server; a Secret for SCRAM is not used so."""
+    given = around(tmp_path, {**GUARDED, "saslType": b"PLAIN", "weaker": b"PLAIN"})
+    with pytest.raises(Refused, match="another mechanism than PLAIN"):
+        sources.cluster_of_source(with_login(tls=True, user="user", password="password", type="weaker"), given)
+
+
+def test_without_a_type_the_mechanism_is_that_of_the_secret(tmp_path: Path) -> None:
+    given = around(tmp_path, GUARDED)
+    sources.cluster_of_source(with_login(tls=True, user="user", password="password"), given)
+    kept = given.secrets.read("kafkasources.default", "legacy")
+    assert (kept["sasl.mechanism"], kept["protocol"]) == (b"SCRAM-SHA-512", b"SASL_SSL")
+
+
+def test_a_secret_names_the_servers_it_is_for(tmp_path: Path) -> None:
+    """Kept promise: nobody else gets its credentials, whatever a source or a sink names."""
+    given = around(tmp_path, GUARDED, **{"penstock.dev/servers": "kafka.example:9093"})
+    auth = {"secret": {"ref": {"name": "login"}}}
+    refusal = r"Secret default/login is not for stranger\.example:9092"
+    with pytest.raises(Refused, match=refusal):
+        sources.cluster_of_source(with_login(tls=True, user="user", password="password"), given)
+    with pytest.raises(Refused, match=refusal):
+        sinks.configure(stored(sink(bootstrapServers=STRANGER, auth=auth)), given)
+
+
+def test_a_refused_source_stops_and_its_copy_of_the_credentials_goes(tmp_path: Path) -> None:
+    """Kept promise: a source that was accepted earlier is withdrawn, and says why."""
+    given = around(tmp_path, GUARDED)
+    given.secrets.write("kafkasources.default", "legacy", GUARDED)
+    plan = sources.plan(with_login(user="user", password="password"), given, finding(OLD_ORDERS))
+    assert condition_of(plan, "ConnectionEstablished") == ("False", "SecretRefused")
+    assert not plan.subscriptions
+    assert not plan.is_blind
+    assert not secret_files.path_of(tmp_path, "kafkasources.default/legacy").exists()
+
+
+def test_files_of_a_deleted_secret_do_not_stay(tmp_path: Path) -> None:
+    """Kept promise: neither at its deletion, nor when nobody was there, nor when a client is just being made."""
+    kept, found = (
+        Secrets(tmp_path),
+        security.parse("login", {"protocol": b"SASL_SSL", "user": b"a", "password": b"b"}),
+    )
+    folder = tmp_path / java_files.FOLDER / "default.login"
+    kept.write("default", "login", {"password": b"b"})
+    java_files.java_settings(found, tmp_path, "default/login", "v1")
+    assert folder.exists()
+    java_files.forget_orphans(tmp_path)
+    assert folder.exists()
+    kept.remove("default", "login")
+    assert not folder.exists()
+    with pytest.raises(Misconfigured, match="does not exist"):
+        java_files.java_settings(found, tmp_path, "default/login", "v1")
+    assert not folder.exists()
+    folder.mkdir()
+    java_files.forget_orphans(tmp_path)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "user:pw@169.254.169.254/x?y#", "a\r\nX-Evil: 1", "host:80", "a/b", "a b", "[::1]", "ä.example", "a..b", "",
+        "169.254.169.254", "2852039166", "fd00:ec2::254", "x" * 300, "-a",
+    ],
+)  # fmt: skip
+def test_an_external_name_is_a_host_and_nothing_else(host: str) -> None:
+    assert [each.field for each in problems(service(externalName=host))] == ["spec.externalName"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "printer.example", "Printer.Example.", "my_host"])
+def test_hosts_and_addresses_are_external_names(host: str) -> None:
+    assert problems(service(externalName=host)) == []
+
+
+@pytest.mark.parametrize(
+    "server", ["169.254.169.254:9092", "[fd00:ec2::254]:9092", "100.100.100.200:80", "2852039166:1"]
+)
+def test_a_metadata_service_is_no_kafka_server(server: str) -> None:
+    (problem,) = problems(source(bootstrapServers=[server]))
+    assert problem.field == "spec.bootstrapServers[0]"
+    assert "metadata service" in problem.message
+
+
+@pytest.mark.parametrize(
+    "url", ["https://u:p@host/t", "ftp://host/", "https:///t", "https://host/a b", "http://h:x/"]
+)
+def test_a_token_endpoint_is_a_plain_url(url: str) -> None:
+    data = {"protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "tokenUrl": url, "user": "u", "password": "p"}
+    with pytest.raises(Misconfigured, match="not an http or https URL"):
+        security.parse("login", {name: value.encode() for name, value in data.items()})

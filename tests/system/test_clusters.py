@@ -98,6 +98,7 @@ def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
     until(lambda: "knative-trigger-default-arrives" in groups(), "its group is there, too", 15)
     assert_nothing_leaks(penstock_up)
     remove(penstock_up, *resources, *far[:2])
+    until(lambda: "knative-trigger-default-arrives" not in groups(), "its group is deleted there", 30)
     until(
         lambda: "knative-broker-default-far" not in there.list_topics(timeout=5).topics,
         "its topic is gone",

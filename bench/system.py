@@ -40,7 +40,10 @@ class SystemFailed(Exception):
 class System:
     """One running Penstock."""
 
-    def __init__(self, keep: bool = False, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, keep: bool = False, environment: Mapping[str, str] | None = None, python: str = sys.executable
+    ) -> None:
+        self.python = python  # of the environment in which Penstock is installed
         self.environment = dict(environment or {})  # settings of its parts
         self.keep = keep  # leave the data directory for whoever looks for a cause
         self.data_dir = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
@@ -84,7 +87,7 @@ class System:
         """Runs ``penstock WORDS…`` and returns what it printed."""
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "penstock.cli.main", *words],
+                [self.python, "-m", "penstock.cli.main", *words],
                 input=stdin,
                 capture_output=True,
                 text=True,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.contract.model import Delivery, Gone, QueryReport, Route, decode_agreement, encode
@@ -195,7 +196,6 @@ def test_dead_letters_never_come_back_to_their_own_broker() -> None:
 def test_the_dispatchers_refusal_is_the_triggers_reason() -> None:
     plan = planned(stored(trigger()), ready_broker())
     now = datetime.now(UTC)
-    assert egress.served(plan, Told(), now).status == "True"
     report = QueryReport(topic="t", state="refused", reason="not enough slots")
     refused = egress.served(plan, Told((report,)), now)
     assert (refused.status, refused.message) == ("False", "not enough slots")
@@ -210,10 +210,30 @@ def test_a_change_is_ready_when_it_is_in_force() -> None:
     changed = planned(stored(trigger(filter={"attributes": {"type": "b"}})), ready_broker())
     taking = egress.served(changed, Told((report,)), NOON)
     assert (taking.status, taking.reason) == ("Unknown", "TakingOver")
-    other = QueryReport(TOPIC.name, "running", subscriptions=("somebody",), versions=("v",))
-    assert egress.served(changed, Told((other,)), NOON).status == "True"  # not begun: it will begin as it is now
-    assert egress.served(changed, Told((other,), is_changed=True), NOON).status == "Unknown"  # or as it was
     assert egress.served(changed, Told((report,), is_alive=False), NOON).status == "True"  # the next one begins anew
+
+
+def test_a_trigger_is_ready_when_the_dispatcher_serves_it() -> None:
+    """Kept promise: Ready means that an event sent now arrives; a trigger that no query serves yet is not Ready."""
+    plan = planned(stored(trigger()), ready_broker())
+    other = QueryReport(TOPIC.name, "running", subscriptions=("somebody",), versions=("v",))
+    for told in (Told(), Told((other,))):
+        waits = egress.served(plan, told, NOON)
+        assert (waits.status, waits.reason) == ("Unknown", "NotServedYet")
+    assert egress.served(plan, Told(is_alive=False), NOON).status == "True"  # the next one begins with it
+
+
+def test_a_failure_of_an_isolated_query_is_the_triggers_reason() -> None:
+    """Kept promise: a trigger whose own query does not run says so, and the others of its topic stay Ready."""
+    plan = planned(stored(trigger()), ready_broker())
+    [served] = plan.subscriptions
+    fine = QueryReport(TOPIC.name, "running", subscriptions=(served.uid,), versions=(served.version,))
+    mine = msgspec.structs.replace(fine, failures={served.uid: "no room"})
+    failed = egress.served(plan, Told((mine,)), NOON)
+    assert (failed.status, failed.reason) == ("False", "QueryFailed")
+    assert "no room" in failed.message
+    others = msgspec.structs.replace(fine, failures={"somebody": "no room"})
+    assert egress.served(plan, Told((others,)), NOON).status == "True"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, Delivery
 from penstock.delivery import client
 from penstock.delivery.deliver import Limits
+from penstock.delivery.forms import binary_lines
 from penstock.delivery.row import Row
-from penstock.event.kafka import decode_record
+from penstock.event.kafka import Record, decode_record
 from penstock.event.model import Event
 from tests.delivery.loop import lane, running
 from tests.delivery.outbox import KeptOutbox
@@ -170,6 +171,57 @@ def test_replies_to_replies_come_to_an_end(sink: MakeSink) -> None:
         pytest.fail("the loop was not cut")
     assert len(events(outbox)) == 4
     assert target.counts.delivered == 1
+
+
+INNER = b'{"specversion":"1.0","id":"inner","source":"/s","type":"t"}'
+ABOUT_AN_EVENT = (
+    b'{"specversion":"1.0","id":"outer","source":"/s","type":"re",'
+    b'"datacontenttype":"application/cloudevents+json","data":%s}' % INNER
+)
+IN_BINARY_DATA = (
+    b'{"specversion":"1.0","id":"outer","source":"/s","type":"re",'
+    b'"datacontenttype":"application/cloudevents+avro","data_base64":"AAEC"}'
+)
+LOOPS = {
+    "binary": Answer(200, b"pong", REPLY),
+    "structured": Answer(200, STRUCTURED, {"content-type": "application/cloudevents+json"}),
+    "batched": Answer(200, b"[%s]" % STRUCTURED, {"content-type": "application/cloudevents-batch+json"}),
+    "about an event": Answer(200, ABOUT_AN_EVENT, {"content-type": "application/cloudevents+json"}),
+    "about a batch": Answer(
+        200,
+        ABOUT_AN_EVENT.replace(b"events+json", b"events-batch+json"),
+        {"content-type": "application/cloudevents+json"},
+    ),
+    "batched about events": Answer(
+        200, b"[%s,%s]" % (ABOUT_AN_EVENT, IN_BINARY_DATA), {"content-type": "application/cloudevents-batch+json"}
+    ),
+    "claims more hops": Answer(
+        200, ABOUT_AN_EVENT[:-1] + b',"knativebrokerttl":255}', {"content-type": "application/cloudevents+json"}
+    ),
+}
+
+
+@pytest.mark.scenario(20)
+@pytest.mark.parametrize("form", LOOPS)
+def test_a_loop_of_replies_ends_at_the_hop_limit_in_every_form(sink: MakeSink, form: str) -> None:
+    """Kept promise: whatever form a reply has, also when its data is itself an event, its hops are counted."""
+    outbox, subscriber = KeptOutbox(), sink()
+    cause = row()
+    for stored in range(10):
+        before = len(outbox.stored)
+        target = delivered(subscriber, outbox, cause, LOOPS[form])
+        if target.counts.loops_cut:
+            assert stored == 4
+            return
+        assert len(outbox.stored) > before
+        cause = as_read_from_kafka(outbox.stored[-1][1])
+    pytest.fail("the loop was not cut")
+
+
+def as_read_from_kafka(record: Record) -> Row:
+    """The row that a worker makes of a stored record."""
+    lines, body = binary_lines(decode_record(record.value, record.headers))
+    return Row(7, (0,), lines, body)
 
 
 def test_a_reply_cannot_give_itself_more_hops(sink: MakeSink) -> None:

@@ -251,3 +251,31 @@ def test_who_leaves_while_nothing_can_be_started_harms_nobody(topic: Topic, worl
     world.starts_fail = False
     topic.advance(64)
     assert served(world) == [("b", 0), ("b", 1)]
+
+
+def test_whoever_asks_from_another_thread_is_answered_while_queries_come_and_go(
+    topic: Topic, world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: metrics can be read at the very moment at which a lane gets a query of its own."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+
+    def partitions(_: Query) -> int:  # another query comes while the present ones are counted
+        topic._private[f"newcomer {len(topic._private)}"] = Query("orders", None)
+        return 2
+
+    monkeypatch.setattr(Query, "partitions", property(partitions))
+    assert topic.slots >= 4
+    assert "a" in topic.report.apart
+
+
+def test_a_failure_of_an_isolated_query_is_reported(topic: Topic, world: World, known: KnownLedger) -> None:
+    """Kept promise: when the query of an isolated subscription does not run, the report says which one, and why."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    assert topic.report.failures == {}
+    world.queries[-1].report = QueryReport("orders", "failed", "no room")
+    assert topic.report.failures == {"a": "no room"}
+    assert topic.report.state == "running"

@@ -52,11 +52,20 @@ def _show(system: dict[str, Any], resources: list[tuple[Any, list[Any]]]) -> Non
         if LAG not in shown and LAG in columns(kind, wide=True, with_namespace=True):
             shown.append(LAG)
         show_table(shown, [row(kind, each, shown, system["lag"]) for each in found])
-    troubled = [query for query in system["queries"] if query["state"] in ("refused", "failed")]
+    troubled = [
+        [query["topic"], query["state"], query["reason"]]
+        for query in system["queries"]
+        if query["state"] in ("refused", "failed")
+    ]
+    troubled += [
+        [f"{query['topic']}, isolated {name}", "failed", why]
+        for query in system["queries"]
+        for name, why in query.get("failures", {}).items()
+    ]
     if troubled:
         show("\n" + coloured("queries that do not run", "bold"))
         heads = [Column("TOPIC"), Column("STATE"), Column("REASON", 60, shorten=True)]
-        show_table(heads, [[q["topic"], q["state"], q["reason"]] for q in troubled])
+        show_table(heads, troubled)
     apart = [(query["topic"], name) for query in system["queries"] for name in query["apart"]]
     if apart:
         show("\n" + coloured("slow subscribers, each in a query of its own", "bold"))

@@ -151,6 +151,7 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     subscriptions: tuple[str, ...] = ()  # uids it serves
     versions: tuple[str, ...] = ()  # of each of them, what it is served as (``Subscription.version``)
     apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
+    failures: dict[str, str] = {}  # uids of those whose own query does not run, and why
     gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
     warnings: tuple[str, ...] = ()  # events that retention will take before they are delivered

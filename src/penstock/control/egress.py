@@ -175,11 +175,13 @@ class Told:
 
     reports: tuple[QueryReport, ...] = ()
     is_alive: bool = True  # else the next one begins with what is agreed now
-    is_changed: bool = False  # the resource, since it was made
 
 
 def served(plan: Plan, told: Told, now: datetime) -> Condition:
-    """True once starts and contract are durable, and no earlier version of it is served."""
+    """True once starts and contract are durable, and the dispatcher serves it as it is now.
+
+    While no dispatcher lives it is True too: the next one begins with what is agreed now, at the start positions.
+    """
     if plan.refused:
         return false(plan.served, "EndlessLoop", plan.refused)
     if plan.missing and plan.names_topics:
@@ -199,22 +201,26 @@ def served(plan: Plan, told: Told, now: datetime) -> Condition:
         if report.state in ("refused", "failed"):
             reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
-    if told.is_alive and any(_is_old(each, told) for each in plan.subscriptions):
-        return unknown(plan.served, "TakingOver", "the last change is not in force yet")
+        for each in plan.subscriptions:
+            if each.place == report.topic and each.uid in report.failures:
+                why = report.failures[each.uid]
+                return false(plan.served, "QueryFailed", f"it is slow, and its own query does not run: {why}")
+    if told.is_alive:
+        for each in plan.subscriptions:
+            version = _served_version(each, told)
+            if version is None:
+                return unknown(plan.served, "NotServedYet", "the dispatcher does not serve it yet; no event is lost")
+            if version != each.version:
+                return unknown(plan.served, "TakingOver", "the last change is not in force yet")
     return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
 
 
-def _is_old(subscription: Subscription, told: Told) -> bool:
-    """Whether it may be served as it was before its last change.
-
-    One that was never changed misses nothing while it is not served. One that was changed may be on its way into a
-    query as it was before, so it has to be seen as it is now.
-    """
+def _served_version(subscription: Subscription, told: Told) -> str | None:
+    """What a query serves it as; None: no query does."""
     for report in told.reports:
         if report.topic == subscription.place and subscription.uid in report.subscriptions:
-            served_as = dict(zip(report.subscriptions, report.versions, strict=False))
-            return served_as.get(subscription.uid) != subscription.version
-    return told.is_changed
+            return dict(zip(report.subscriptions, report.versions, strict=False)).get(subscription.uid, "")
+    return None
 
 
 def status(resource: Resource, plan: Plan, decided: Starts, subscribed: Condition, now: datetime) -> dict[str, Any]:

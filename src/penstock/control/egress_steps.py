@@ -14,17 +14,7 @@ from penstock.control.conditions import unknown
 from penstock.control.egress import MakePlan, Plan, Told
 from penstock.control.ingress import Topic
 from penstock.control.ingress_steps import waited_long_enough
-from penstock.control.kinds import (
-    SOURCE,
-    SUBSCRIPTION,
-    TRIGGER,
-    Resource,
-    generation_of,
-    key_of,
-    noted,
-    spec_of,
-    uid_of,
-)
+from penstock.control.kinds import SOURCE, SUBSCRIPTION, TRIGGER, Resource, key_of, noted, spec_of, uid_of
 from penstock.control.starts import Start, Starts
 from penstock.control.world import World
 from penstock.errors import PenstockError
@@ -69,7 +59,7 @@ def reconcile(world: World, resource: Resource) -> bool:
     elif not plan.is_blind:
         world.contract.remove(key_of(resource))
     now, reports = world.clock(), (world.reports.query(each.place) for each in plan.subscriptions)
-    told = Told(tuple(filter(None, reports)), world.reports.may_live(), is_changed=generation_of(resource) > 1)
+    told = Told(tuple(filter(None, reports)), world.reports.may_live())
     subscribed = egress.served(plan, told, now)
     world.store.write_status(resource, egress.status(resource, plan, decided, subscribed, now))
     ends_by_itself = any(each.paused_until > now.timestamp() for each in plan.subscriptions)

@@ -71,6 +71,7 @@ def queries(world: World) -> tuple[dict[str, Any], ...]:
             "subscriptions": len(q.subscriptions),
             "warnings": list(q.warnings),
             "apart": [names.get(uid, uid) for uid in q.apart],
+            "failures": {names.get(uid, uid): why for uid, why in q.failures.items()},
         }
         for q in world.reports.queries()
     )

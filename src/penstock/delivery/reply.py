@@ -7,7 +7,7 @@ less than its cause had, so that triggers which feed each other come to an end.
 from collections.abc import Sequence
 
 from penstock.delivery.client import Answer, is_reply_status
-from penstock.delivery.forms import traces
+from penstock.delivery.forms import event_of, is_structured, traces
 from penstock.delivery.row import Row
 from penstock.errors import Rejected
 from penstock.event.http import decode
@@ -61,11 +61,15 @@ def header_fields(head: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def hops_left(row: Row, limit: int) -> int:
-    for line in row.headers:
-        if line.startswith(HOPS_LINE):
-            text = line[len(HOPS_LINE) :]
-            return min(int(text), limit) if text.isdigit() and len(text) < 10 else limit
-    return limit
+    """How many more replies may follow this event; an event without a valid count has all of them."""
+    text = _hops_of(row)
+    return min(int(text), limit) if text.isdigit() and len(text) < 10 else limit
+
+
+def _hops_of(row: Row) -> bytes:
+    if is_structured(row.headers):  # its data is itself an event, so its attributes are in the body
+        return event_of(row).attributes.get(HOPS, "").encode()
+    return next((line[len(HOPS_LINE) :] for line in row.headers if line.startswith(HOPS_LINE)), b"")
 
 
 def _is_event(fields: list[tuple[bytes, bytes]]) -> bool:

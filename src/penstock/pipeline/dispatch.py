@@ -41,6 +41,7 @@ from penstock.pipeline.retention import RetentionWatch
 from penstock.pipeline.running import Environment
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.settling import Settling
 from penstock.pipeline.stream import warm_up
 from penstock.pipeline.topic import Topic
 from penstock.pipeline.vitals import Vitals
@@ -134,7 +135,7 @@ class Dispatcher:
         self._connection = environment.connection
         self._settings = environment.settings
         self._contract: dict[str, tuple[Subscription, ...]] = {}
-        self._changed_at: float | None = None
+        self._changes = Settling(self._settings.take_over_seconds)  # of the contract
         self._topics: dict[str, Topic] = {}
         self._table = Table(self._connection, CONTRACT_TOPIC, self._on_contract)
         self._images = GroupImages(environment.clusters, environment.ledger, notes.reset)
@@ -175,7 +176,7 @@ class Dispatcher:
     @property
     def has_changes(self) -> bool:
         """Whether somebody has left a note that the next round takes."""
-        return self._changed_at is not None or bool(self._notes.rung) or bool(self._notes.resets)
+        return self._changes.is_waiting or bool(self._notes.rung) or bool(self._notes.resets)
 
     @property
     def is_idle(self) -> bool:
@@ -186,14 +187,11 @@ class Dispatcher:
         """Until there is something to do, or it is time to look."""
         self._notes.is_awake.wait(LOOP_SECONDS)
         self._notes.is_awake.clear()
-        if self._changed_at is not None:  # it settles first: several changes often come together
-            time.sleep(max(0.0, self._changed_at + self._settings.take_over_seconds - time.monotonic()))
+        time.sleep(self._changes.due_in)  # several changes often come together
 
     def advance(self) -> None:
         """One round: take changes that have settled, move every query on, tell about it."""
-        changed_at = self._changed_at
-        if changed_at is not None and time.monotonic() - changed_at >= self._settings.take_over_seconds:
-            self._changed_at = None
+        if self._changes.take():
             self._take_contract()
         while self._notes.resets:
             reset = self._notes.resets.pop()
@@ -245,7 +243,7 @@ class Dispatcher:
             self._contract.pop(key, None)
         else:
             self._contract[key] = decode_agreement(value).subscriptions
-        self._changed_at = time.monotonic()
+        self._changes.note()
         self._notes.is_awake.set()
 
     def _take_contract(self) -> None:
@@ -264,7 +262,7 @@ class Dispatcher:
 
     def _prepare_one(self) -> None:
         """A cold topic in each quiet round: the start that its next event asks for."""
-        if self._changed_at is None and not self._notes.is_awake.is_set():
+        if not self._changes.is_waiting and not self._notes.is_awake.is_set():
             for topic in list(self._topics.values())[:MOST_PREPARED]:
                 if topic.prepare():
                     return

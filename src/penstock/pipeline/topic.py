@@ -58,12 +58,22 @@ class Topic:
     @property
     def slots(self) -> int:
         """Tasks that run."""
-        return self._shared.partitions + sum(query.partitions for query in self._private.values())
+        queries = list(
+            self._private.values()
+        )  # a copy: threads of the HTTP port ask too, while the dictionary changes
+        return self._shared.partitions + sum(query.partitions for query in queries)
 
     @property
     def report(self) -> QueryReport:
-        apart = tuple(sorted(self._private))
-        report = msgspec.structs.replace(self._shared.report, apart=apart, warnings=self.warnings)
+        isolated = self._private.copy()  # threads of the HTTP port ask too, as in ``slots``
+        report = msgspec.structs.replace(
+            self._shared.report,
+            apart=tuple(sorted(isolated)),
+            failures={
+                uid: q.report.reason for uid, q in sorted(isolated.items()) if q.report.state in ("failed", "refused")
+            },
+            warnings=self.warnings,
+        )
         cluster = self.cluster
         problem = "" if cluster.is_home else self._environment.clusters.problem(cluster)
         return msgspec.structs.replace(report, state="failed", reason=problem) if problem else report

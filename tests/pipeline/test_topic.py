@@ -262,7 +262,8 @@ def test_whoever_asks_from_another_thread_is_answered_while_queries_come_and_go(
     topic.advance(64)
 
     def partitions(_: Query) -> int:  # another query comes while the present ones are counted
-        topic._private[f"newcomer {len(topic._private)}"] = Query("orders", None)
+        newcomer: Any = Query("orders", None)
+        topic._private[f"newcomer {len(topic._private)}"] = newcomer
         return 2
 
     monkeypatch.setattr(Query, "partitions", property(partitions))

@@ -12,6 +12,7 @@ from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerPart
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+from penstock.kafka.unreadable import Unreadable, UnreadableRecord
 
 
 @pytest.fixture
@@ -218,4 +219,141 @@ def test_a_closing_word_covers_those_who_died_before(kafka: KafkaConnection, lan
     watch.read_to_end(10.0)
     assert killed < successor
     assert not watch.has_unclosed(topic_id, 0, successor + 1)
+    watch.close()
+
+
+JUNK_KEYS = [
+    b"",
+    b"junk",
+    b"\xff\xfe",
+    b"a/b/c",
+    b"uid/topic/x/1",
+    b"uid/topic/1/-1",
+    b"u/t/\xd9\xa1/1",
+    b"9" * 70_000,
+]
+JUNK_VALUES = [
+    b"",
+    b"junk",
+    b"\xff\xfe\x00",
+    b"null",
+    b"[]",
+    b"{}",
+    b'{"position":"five"}',
+    b'{"position":-1}',
+    b'{"position":1,"beyond":"0xff"}',
+    b'{"position":1,"format":0}',
+    b'{"position":1,"deep":' + b"[" * 5000 + b"]" * 5000 + b"}",
+    b"x" * 900_000,
+]
+
+
+@pytest.mark.parametrize("key", JUNK_KEYS, ids=lambda key: repr(key[:20]))
+def test_a_key_of_the_ledger_that_is_not_ours_is_skipped(key: bytes) -> None:
+    """Kept promise: a record under a strange key is reported, and stops nobody."""
+    with pytest.raises(UnreadableRecord):
+        Ledger().take(key, b'{"position":5}')
+
+
+@pytest.mark.parametrize("value", JUNK_VALUES, ids=lambda value: repr(value[:20]))
+def test_a_record_of_a_lane_that_cannot_be_read_leaves_what_was_known_in_force(value: bytes) -> None:
+    """Kept promise: the lane goes on from its last good record."""
+    known = Ledger()
+    known.put(LANE, 1, LaneRecord(3))
+    known.put(LANE, 2, LaneRecord(7))
+    with pytest.raises(UnreadableRecord):
+        known.take(ledger.encode_key(LANE, 2), value)
+    assert known.entry(LANE) == (2, LaneRecord(7))
+
+
+def test_junk_in_the_ledger_stops_nobody_and_is_counted_once(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: what cannot be read is skipped and counted once, however often the ledger is read; a lane of
+    which nothing else is known starts from its beginning."""
+    other = lane._replace(partition=1)
+    writer, producer = ledger.LedgerWriter(kafka.producer()), kafka.producer()
+    writer.write(lane, 2, LaneRecord(7))
+    writer.flush("a test")
+    for value in JUNK_VALUES:
+        for each in (lane, other):
+            producer.produce(LEDGER_TOPIC, key=ledger.encode_key(each, 2), value=value, partition=0)
+    for key in JUNK_KEYS:
+        producer.produce(LEDGER_TOPIC, key=key, value=b"junk", partition=0)
+    assert producer.flush(20) == 0
+    followed = ledger.FollowedLedger(kafka)
+    followed.read_to_end()
+    assert followed.entry(lane) == (2, LaneRecord(7))
+    assert followed.entry(other) is None
+    count = followed.unreadable.counts()[LEDGER_TOPIC]
+    assert count >= 2 * len(JUNK_VALUES) + len(JUNK_KEYS)
+    assert LEDGER_TOPIC in followed.unreadable.summary()
+    writer.write(other, 3, LaneRecord(1))
+    writer.flush("a test")
+    followed.read_to_end()
+    assert followed.entry(other) == (3, LaneRecord(1))
+    followed.close()
+    followed.read_to_end()
+    assert followed.unreadable.counts()[LEDGER_TOPIC] == count
+    followed.close()
+
+
+@pytest.mark.scenario(29)
+@pytest.mark.parametrize("value", [b'{"format":2,"position":1,"beyond":"AAEC"}', b'{"format":2,"at":1}'])
+def test_what_a_newer_version_wrote_is_refused_whatever_its_shape(value: bytes) -> None:
+    """Kept promise: finished ranges in an encoding of a newer version are never taken for junk and skipped."""
+    with pytest.raises(Misconfigured, match="format 2"):
+        Ledger().take(ledger.encode_key(LANE, 1), value)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff", b"junk"], ids=repr)
+@pytest.mark.parametrize(
+    "value", [b"", b"junk", b"\xff\xfe", b"[]", b"7", b'{"query":"x"}', b'{"query":-1}', b'{"closed":1.5}'], ids=repr
+)
+def test_a_claim_that_cannot_be_read_is_skipped(key: bytes | None, value: bytes) -> None:
+    """Kept promise: junk among the claims is reported, and stops nobody."""
+    with pytest.raises(UnreadableRecord):
+        claims.decode_claim(key, value)
+
+
+def test_junk_among_the_claims_hides_no_claim(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: who holds a partition is known although there is junk before and after the claim."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    junk = [
+        (b"junk", b"junk"),
+        (b"\xff", b"\xff"),
+        (f"{topic_id}/0".encode(), b"{"),
+        (f"{topic_id}/0".encode(), b"7"),
+    ]
+
+    def write_junk() -> None:
+        for key, value in junk:
+            producer.produce(CLAIMS_TOPIC, key=key, value=value, partition=0)
+        assert producer.flush(20) == 0
+
+    write_junk()
+    generation = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    write_junk()
+    unreadable = Unreadable()
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0), unreadable)
+    watch.read_to_end(10.0)
+    assert watch.holder(topic_id, 0) == generation
+    assert unreadable.counts()[CLAIMS_TOPIC] >= 8
+    watch.close()
+
+
+def test_a_ledger_that_ends_in_a_transaction_can_be_read(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: offsets without records at the end of the ledger or the claims keep nobody waiting."""
+    producer = kafka.producer(**{"transactional.id": str(uuid.uuid4())})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(LEDGER_TOPIC, key=ledger.encode_key(lane, 1), value=b'{"position":5}', partition=0)
+    producer.produce(CLAIMS_TOPIC, key=b"junk", value=b"junk", partition=0)
+    producer.commit_transaction(20)
+    followed = ledger.FollowedLedger(kafka)
+    followed.read_to_end(10.0)
+    assert followed.entry(lane) == (1, LaneRecord(5))
+    followed.close()
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
+    watch.read_to_end(10.0)
+    watch.read_to_end(10.0)
+    assert watch.ledger.entry(lane) == (1, LaneRecord(5))
     watch.close()

@@ -103,7 +103,10 @@ class Reports:
 
     def _take(self, key: str, value: bytes | None) -> None:
         if key == HEARTBEAT:
-            self._heartbeat = json.loads(value) if value else {}
+            found = json.loads(value) if value else {}
+            if not isinstance(found, dict) or not isinstance(found.get("delivery_window", 0), int):
+                raise ValueError("this is not a heartbeat of the dispatcher")
+            self._heartbeat = found
             # What was in the topic before we came may be old; only what comes from now on shows life.
             self._heard = time.monotonic() if self._table.is_current else None
         elif key.startswith(GONE):

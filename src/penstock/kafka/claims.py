@@ -11,6 +11,7 @@ their workers wake up. A holder that sees itself outranked stops sending, writes
 """
 
 import time
+from typing import Annotated
 
 import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -18,11 +19,15 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
-from penstock.kafka.ends import Ends
+from penstock.kafka.ends import Ends, offset_behind
 from penstock.kafka.ledger import Ledger, LedgerPart
 from penstock.kafka.table import put
+from penstock.kafka.unreadable import Unreadable, UnreadableRecord
 
 QUERY_SHIFT = 32  # the claim's offset fills the lower half of a generation
+
+
+Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,10 +37,10 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     yields numbers; ``topic id/up/task`` says that a task of a query stands by for its first row.
     """
 
-    query: int = 0  # the number of the query that claims
+    query: Number = 0  # the number of the query that claims
     is_release: bool = False  # claimed by the dispatcher only to make older workers let go
-    closed: int = 0  # in a closing word: the generation that is over
-    up: int = 0  # the number of the query whose task is ready
+    closed: Number = 0  # in a closing word: the generation that is over
+    up: Number = 0  # the number of the query whose task is ready
 
 
 _encoder = msgspec.json.Encoder()
@@ -69,6 +74,14 @@ def say_up(producer: Producer, topic_id: str, task: int, query: int) -> None:
     put(producer, CLAIMS_TOPIC, f"{topic_id}/up/{task}", _encoder.encode(Claim(up=query)))
 
 
+def decode_claim(key: bytes | None, raw: bytes) -> tuple[str, Claim]:
+    """Raises UnreadableRecord for junk."""
+    try:
+        return (key or b"").decode(), _decoder.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableRecord(f"the claim {(key or b'')[:80]!r} is not understood: {error}") from None
+
+
 def _key(topic_id: str, partition: int) -> str:
     return f"{topic_id}/{partition}"
 
@@ -81,7 +94,10 @@ class Watch:
     that waits at the end of one topic would keep the other's waiting behind it, for most of a second.
     """
 
-    def __init__(self, connection: KafkaConnection, known: LedgerPart | None = None) -> None:
+    def __init__(
+        self, connection: KafkaConnection, known: LedgerPart | None = None, unreadable: Unreadable | None = None
+    ) -> None:
+        self._unreadable = unreadable or Unreadable()
         self.ledger = known.ledger if known else Ledger()
         self._highest: dict[str, int] = {}  # partition key: the generation that holds it
         self._unclosed: dict[str, set[int]] = {}  # partition key: workers that have not said they are over
@@ -91,9 +107,10 @@ class Watch:
             self._reached[LEDGER_TOPIC] = known.offset
         self._ends = Ends(connection)
         self._has_fetched = False
-        self._consumers: dict[str, Consumer] = {CLAIMS_TOPIC: connection.consumer()}
+        settings = {"enable.partition.eof": True}
+        self._consumers: dict[str, Consumer] = {CLAIMS_TOPIC: connection.consumer(**settings)}
         if known is not None:
-            self._consumers[LEDGER_TOPIC] = connection.consumer(**{"fetch.wait.max.ms": 20})
+            self._consumers[LEDGER_TOPIC] = connection.consumer(**settings, **{"fetch.wait.max.ms": 20})
         for topic, consumer in self._consumers.items():
             consumer.assign([TopicPartition(topic, 0, self._reached[topic])])
 
@@ -101,13 +118,16 @@ class Watch:
         """Takes what has come."""
         for topic, consumer in self._consumers.items():
             for message in consumer.consume(1000, timeout_seconds / len(self._consumers)):
+                self._reached[topic] = max(self._reached[topic], offset_behind(message))
                 if message.error() is not None:
-                    continue  # the end of a partition, or a broker that is away: the next poll tells
-                self._reached[topic] = message.offset() + 1
-                if topic == LEDGER_TOPIC:
-                    self.ledger.take(message.key(), message.value())
-                elif message.value() is not None:
-                    self._take_claim(message.key().decode(), message.value(), message.offset())
+                    continue  # the end of a partition, or a broker that is away
+                try:
+                    if topic == LEDGER_TOPIC:
+                        self.ledger.take(message.key(), message.value())
+                    elif message.value() is not None:
+                        self._take_claim(*decode_claim(message.key(), message.value()), message.offset())
+                except UnreadableRecord as error:
+                    self._unreadable.note(topic, message.offset(), error)
 
     def read_to_end(self, timeout_seconds: float) -> None:
         """Until what is followed has been read up to where it ended when this was called, or later."""
@@ -149,8 +169,7 @@ class Watch:
             close_aside(consumer)
         self._ends.close()
 
-    def _take_claim(self, key: str, raw: bytes, offset: int) -> None:
-        record = _decoder.decode(raw)
+    def _take_claim(self, key: str, record: Claim, offset: int) -> None:
         if record.closed:
             unclosed = self._unclosed.get(key.removesuffix("/closed"), set())
             # Whoever held the partition before the one that closes was over, or taken for dead, by then.

@@ -123,12 +123,11 @@ def _take(message: Any, place: Place, logged: Logged) -> None:
     if message.key() != f"{place.topic}/{place.partition}".encode() or not message.value():
         return
     try:
-        lanes = decode_log(message.value()).lanes
-    except ValueError:  # of another version
+        found = [each for lane in decode_log(message.value()).lanes for each in _attempts(lane, place.offset)]
+    except (ValueError, TypeError, IndexError, RecursionError):  # of another version, or junk
         logged.reaches_back = False
         return
-    for lane in lanes:
-        logged.attempts += _attempts(lane, place.offset)
+    logged.attempts += found
 
 
 def _attempts(lane: LaneLog, offset: int) -> Iterator[Tried]:

@@ -4,7 +4,7 @@ import logging
 import threading
 from queue import Empty, SimpleQueue
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
@@ -14,6 +14,18 @@ logger = logging.getLogger("penstock.kafka")
 AGAIN_SECONDS = 0.2
 TIMEOUT_SECONDS = 10.0
 PATIENCE_SECONDS = 12.0
+
+
+def offset_behind(message: Message) -> int:
+    """How far a reader with ``enable.partition.eof`` has come with this message; 0: not known.
+
+    The last offsets of a topic may hold no records: markers of transactions, and what compaction has removed. Only
+    the end of the partition shows that they have been passed.
+    """
+    error = message.error()
+    if error is None:
+        return int(message.offset()) + 1
+    return int(message.offset()) if error.code() == KafkaError._PARTITION_EOF else 0
 
 
 def await_end(connection: KafkaConnection, topic: str, stopping: threading.Event) -> int:

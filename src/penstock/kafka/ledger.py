@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -20,12 +20,14 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from penstock.contract.model import LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ends import Ends
+from penstock.kafka.ends import Ends, offset_behind
+from penstock.kafka.unreadable import Unreadable, UnreadableRecord
 
 START_GENERATION = 0
 FLOOR = "*"  # in the place of a subscription's uid
 FORMAT = 1
 READ_TIMEOUT_SECONDS = 30.0
+LONGEST_NUMBER = 19  # digits of a partition or a generation
 LONGEST_REST_SECONDS = 1800.0  # half as long as Kafka keeps tombstones
 
 
@@ -40,11 +42,17 @@ class LaneKey(NamedTuple):
 class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is known of a lane: the value of a ledger record."""
 
-    position: int  # every offset below is finished
+    position: Annotated[int, msgspec.Meta(ge=0)]  # every offset below is finished
     beyond: tuple[tuple[int, int], ...] = ()  # finished ranges [first, last] above the position
     is_open: bool = False  # something was begun and is not finished: the floor does not count
     attempts: tuple[tuple[int, int], ...] = ()  # offsets that have failed, and how often
     is_parked: bool = False  # its worker has let go of it: a query of its own may go on
+    format: int = FORMAT
+
+
+class _Format(msgspec.Struct):
+    """All that is known of a record in another format."""
+
     format: int = FORMAT
 
 
@@ -62,6 +70,7 @@ class Moved(NamedTuple):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(LaneRecord)
+_format_decoder = msgspec.json.Decoder(_Format)
 _part_decoder = msgspec.json.Decoder(tuple[int, list[tuple[str, str, int, int, LaneRecord]]])
 
 
@@ -69,9 +78,40 @@ def encode_key(lane: LaneKey, generation: int) -> bytes:
     return f"{lane.subscription_uid}/{lane.topic_id}/{lane.partition}/{generation}".encode()
 
 
-def decode_key(raw: bytes) -> tuple[LaneKey, int]:
-    uid, topic_id, partition, generation = raw.decode().rsplit("/", 3)
+def decode_key(raw: bytes | None) -> tuple[LaneKey, int]:
+    """Raises UnreadableRecord for a key that is not one of ours."""
+    try:
+        uid, topic_id, partition, generation = (raw or b"").decode().rsplit("/", 3)
+    except ValueError:
+        raise UnreadableRecord(f"its key {(raw or b'')[:80]!r} is not that of a lane") from None
+    if not all(each.isascii() and each.isdigit() and len(each) <= LONGEST_NUMBER for each in (partition, generation)):
+        raise UnreadableRecord(f"its key {(raw or b'')[:80]!r} has no partition or no generation")
     return LaneKey(uid, topic_id, int(partition)), int(generation)
+
+
+def decode_record(lane: LaneKey, raw: bytes) -> LaneRecord:
+    """Raises UnreadableRecord for junk, and Misconfigured for what a newer version wrote: that is never skipped."""
+    try:
+        record = _decoder.decode(raw)
+        found, why = record.format, ""
+    except (ValueError, RecursionError) as error:
+        record, found, why = None, _format_of(raw), str(error)
+    if found > FORMAT:
+        raise Misconfigured(
+            f"the ledger record of {lane} has format {found}; this version knows {FORMAT}",
+            hint="start a version of Penstock at least as new as the one that wrote it",
+        )
+    if record is None or found < FORMAT:
+        raise UnreadableRecord(f"the record of {lane} is not understood: {why or f'format {found}'}")
+    return record
+
+
+def _format_of(raw: bytes) -> int:
+    """Of a record that is not understood; 0: it is none of any version."""
+    try:
+        return _format_decoder.decode(raw).format
+    except (ValueError, RecursionError):
+        return 0
 
 
 def floor_key(lane: LaneKey) -> LaneKey:
@@ -86,8 +126,13 @@ class Ledger:
         self._lanes: dict[LaneKey, dict[int, LaneRecord]] = {}
         self._once_parked: set[LaneKey] = set()
 
-    def take(self, raw_key: bytes, raw_value: bytes | None) -> LaneKey:
-        """One record of the topic, in order. An unknown encoding is refused, never skipped."""
+    def take(self, raw_key: bytes | None, raw_value: bytes | None) -> LaneKey:
+        """One record of the topic, in order.
+
+        Raises UnreadableRecord for junk: what was known of the lane stays in force; a lane of which nothing else is
+        known starts from its beginning, so events are delivered twice rather than lost. What a newer version wrote
+        is refused (Misconfigured), never skipped.
+        """
         lane, generation = decode_key(raw_key)
         if raw_value is None:
             generations = self._lanes.get(lane, {})
@@ -95,13 +140,7 @@ class Ledger:
             if not generations:
                 self._lanes.pop(lane, None)
             return lane
-        record = _decoder.decode(raw_value)
-        if record.format != FORMAT:
-            raise Misconfigured(
-                f"the ledger record of {lane} has format {record.format}; this version knows {FORMAT}",
-                hint="start a version of Penstock at least as new as the one that wrote it",
-            )
-        self.put(lane, generation, record)
+        self.put(lane, generation, decode_record(lane, raw_value))
         return lane
 
     def put(self, lane: LaneKey, generation: int, record: LaneRecord) -> None:
@@ -160,6 +199,7 @@ class FollowedLedger:
 
     def __init__(self, connection: KafkaConnection, *, rests: bool = False) -> None:
         self.connection = connection
+        self.unreadable = Unreadable()
         self._rests = rests
         self._is_fetching = False
         self._rested_at = time.monotonic()
@@ -253,7 +293,7 @@ class FollowedLedger:
 
     def _take(self, wait_seconds: float) -> None:
         if self._consumer is None:
-            self._consumer = self.connection.consumer()
+            self._consumer = self.connection.consumer(**{"enable.partition.eof": True})
         if not self._is_fetching:
             self._consumer.assign([TopicPartition(LEDGER_TOPIC, 0, self._reached)])
             self._is_fetching = True
@@ -261,12 +301,18 @@ class FollowedLedger:
             while messages := self._consumer.consume(2000, wait_seconds):
                 for message in messages:
                     if message.error() is None:
-                        self._moved.add(self._ledger.take(message.key(), message.value()))
-                        self._reached = message.offset() + 1
+                        self._take_record(message.key(), message.value(), message.offset())
+                    self._reached = max(self._reached, offset_behind(message))
                 wait_seconds = 0.0
         except BaseException:
-            self._start_over()  # what was fetched with a record that cannot be read must not be skipped
+            self._start_over()  # what was fetched with a record of a newer version must not be skipped
             raise
+
+    def _take_record(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+        try:
+            self._moved.add(self._ledger.take(key, value))
+        except UnreadableRecord as error:
+            self.unreadable.note(LEDGER_TOPIC, offset, error)
 
 
 class LedgerPart(NamedTuple):

@@ -25,6 +25,7 @@ from penstock.contract.model import (
     topic_of,
 )
 from penstock.errors import PenstockError, Unavailable
+from penstock.filter.matching import matching
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
@@ -76,7 +77,7 @@ def run(settings: DispatcherSettings) -> None:
     clusters = Clusters(connection, secret_files.folder(settings.data_dir, settings.secrets_dir), settings.policy)
     doorbells = Doorbells(clusters, notes.ring)
     marks = scratch.absolute() / MARKS
-    vitals = Vitals(session, marks, Teller(connection))
+    vitals = Vitals(session, marks, Teller(connection), ledger.unreadable.counts)
     environment = Environment(
         session, settings, connection, ledger, producer, clusters, doorbells, vitals, WorkerWatch(marks), started_at
     )
@@ -217,14 +218,16 @@ class Dispatcher:
                 logger.exception("%s", topic.name)
             if not topic.wanted and not topic.slots:
                 del self._topics[topic.name]
-        self._prepare_one()
-        self._images_follow()
         try:
+            self._prepare_one()
+            self._images_follow()
             self._notice_partitions()
             self._notice_retention()
             self._tell()
         except (PenstockError, TimeoutError) as error:  # Kafka is away: the next round tells
             logger.warning("no report: %s", error)
+        except Exception:  # a fault of ours: the queries go on
+            logger.exception("no report")
 
     def stop(self) -> None:
         self._is_stopped.set()
@@ -238,11 +241,18 @@ class Dispatcher:
         self._table.stop()
 
     def _on_contract(self, key: str, value: bytes | None) -> None:
-        """From the table's thread: remember, and note when."""
+        """From the table's thread: remember, and note when. Of a record that cannot be read the one before counts."""
         if value is None:
             self._contract.pop(key, None)
         else:
-            self._contract[key] = decode_agreement(value).subscriptions
+            try:
+                subscriptions = decode_agreement(value).subscriptions
+                for each in subscriptions:
+                    matching([each.filters])  # or it would stop all others of its topic
+            except Exception as error:  # rubbish is refused in many ways
+                self._environment.ledger.unreadable.note(CONTRACT_TOPIC, key, error)
+                return
+            self._contract[key] = subscriptions
         self._changes.note()
         self._notes.is_awake.set()
 
@@ -335,6 +345,7 @@ class Dispatcher:
                 "gear": self._settings.gear,
                 "url": self._url,
                 "delivery_window": self._settings.delivery_window,
+                "reason": self._environment.ledger.unreadable.summary(),
             }
             try:
                 put(producer, REPORT_TOPIC, HEARTBEAT, json.dumps(alive).encode())

@@ -359,7 +359,7 @@ class TopicQuery:
         if new.query is None or new.gear != "live":
             return self._failure(new)  # its tasks come and go
         scope, query = new.assignment.scope, new.assignment.query
-        watch = claims.Watch(self._environment.connection)
+        watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
         deadline = time.monotonic() + RUNNING_SECONDS
         try:
             while (
@@ -390,7 +390,7 @@ class TopicQuery:
     def _give_up(self, new: Running, old: Running, reason: str) -> None:
         """The new query failed at its start. If it had not taken anything over, the old one goes on."""
         self._end(new)
-        watch = claims.Watch(self._environment.connection)
+        watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
         try:
             watch.read_to_end(10.0)
             first_of_new = new.assignment.query << claims.QUERY_SHIFT
@@ -412,7 +412,7 @@ class TopicQuery:
     def _let_go(self, old: Running, release_number: int) -> None:
         """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
         producer, scope = self._environment.producer, old.assignment.scope
-        watch = claims.Watch(self._environment.connection)
+        watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
         try:
             for partition in old.partitions:
                 claims.release(producer, scope, partition, release_number)

@@ -27,6 +27,7 @@ from penstock.pipeline.marks import STATE
 from penstock.telemetry.exposition import Sample, render
 from penstock.telemetry.histogram import Durations
 from penstock.telemetry.metrics import (
+    BAD_RECORDS,
     BATCH_GAP,
     JVM_HEAP,
     QUERY_STARTS,
@@ -43,14 +44,17 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PARTITION = re.compile(r"\[Assign\[(.+?)-\d+[,\]]")  # as Spark describes a Kafka source
 
 Slots = Callable[[], tuple[int, int]]  # free and used
+Unreadable = Callable[[], dict[str, int]]  # records of Penstock's own topics that were skipped, by topic
 Reports = Callable[[], list[QueryReport]]
 
 
 class Vitals:
-    def __init__(self, session: SparkSession, marks: Path, teller: Teller) -> None:
+    def __init__(self, session: SparkSession, marks: Path, teller: Teller, unreadable: Unreadable = dict) -> None:
         self._session = session
         self._marks = marks
         self._teller = teller
+        self._unreadable = unreadable
+        self._told_unreadable: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._starts: Counter[str] = Counter()
         self._told_starts: Counter[str] = Counter()
@@ -79,6 +83,7 @@ class Vitals:
         """For Prometheus."""
         with self._lock:
             samples = [
+                *(Sample(BAD_RECORDS, (topic,), n) for topic, n in sorted(self._unreadable().items())),
                 *(Sample(QUERY_STARTS, (place,), n) for place, n in sorted(self._starts.items())),
                 *(Sample(BATCH_GAP, (topic,), gaps) for topic, gaps in sorted(self._gaps.items())),
                 *(Sample(m, (), self._gauges[m.name]) for m in (WORKERS, WORKER_MEMORY, JVM_HEAP) if self._gauges),
@@ -114,6 +119,8 @@ class Vitals:
                 self._gaps.setdefault(topic, Durations({})).add(durations)
             starts = self._starts - self._told_starts
             self._told_starts = self._starts.copy()
+        unreadable = Counter(self._unreadable())
+        new, self._told_unreadable = unreadable - self._told_unreadable, unreadable
         return Telemetry(
             part="dispatcher",
             source=f"{socket.gethostname()}:{os.getpid()}",
@@ -121,6 +128,7 @@ class Vitals:
             gauges=gauges,
             batch_gaps=gaps,
             query_starts=dict(starts),
+            bad_records=dict(new),
         )
 
     def _new_gaps(self) -> dict[str, Durations]:

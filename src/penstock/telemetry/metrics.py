@@ -124,7 +124,7 @@ BAD_RECORDS = Metric(
     "penstock_bad_records_total",
     "counter",
     "records",
-    "Records of a topic that are no events, and were passed over.",
+    "Records that were skipped: those that are not CloudEvents; in Penstock's own topics, those that cannot be read.",
     ("topic",),
     "worker",
 )

@@ -1,0 +1,149 @@
+"""Attacks on a running system: junk in the topics in which Penstock keeps what it knows. Deliveries go on, also after
+a restart of the dispatcher, new triggers are served, and the status says what was skipped."""
+
+import json
+import os
+import signal
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.contract.model import (
+    CLAIMS_TOPIC,
+    CONTRACT_TOPIC,
+    DEAD_LETTERS_TOPIC,
+    LEDGER_TOPIC,
+    REPORT_TOPIC,
+)
+from penstock.contract.telemetry import DELIVERIES_TOPIC, TELEMETRY_TOPIC
+from penstock.control import names
+from penstock.kafka import ledger
+from penstock.kafka.connection import KafkaConnection
+from tests.conftest import System, running_system
+from tests.sink import Sink
+from tests.system.resources import applied, apply, broker, trigger
+from tests.system.test_delivery import ids, send
+from tests.waiting import until
+
+VALUES = [
+    b"",
+    b"junk",
+    b"\xff\xfe\x00",
+    b"null",
+    b"[]",
+    b"7",
+    b'{"a":1}',
+    b'{"uid":7}',
+    b'"' + b"\\ud800" * 10 + b'"',
+    b"[" * 100_000,
+    b"x" * 900_000,
+]
+STRANGE_KEYS = [b"", b"\xff\xfe", b"junk", b"a/b/c/d/e", b"../../etc/passwd", b"\x00", b"k" * 60_000]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """Its own: junk stays in its topics."""
+    with running_system(tmp_path_factory.mktemp("junk")) as started:
+        yield started
+
+
+BROKER = "junk"
+TOPIC = names.broker_topic("default", BROKER)
+TOPICS = (
+    LEDGER_TOPIC,
+    CLAIMS_TOPIC,
+    CONTRACT_TOPIC,
+    REPORT_TOPIC,
+    TELEMETRY_TOPIC,
+    DELIVERIES_TOPIC,
+    DEAD_LETTERS_TOPIC,
+)
+NOT_COMPACTED = (TELEMETRY_TOPIC, DELIVERIES_TOPIC)
+
+
+@pytest.fixture(scope="module")
+def subscriber() -> Iterator[Sink]:
+    made = Sink().start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def steady(system: System, subscriber: Sink) -> str:
+    """The path of a trigger that is there before the junk."""
+    apply(system, broker(BROKER), trigger("steady", BROKER, subscriber.url + "/steady"))
+    arrives(system, subscriber, "/steady", "first")
+    applied.clear()  # the system ends with this module
+    return "/steady"
+
+
+def arrives(system: System, subscriber: Sink, path: str, identity: str) -> None:
+    """Events that are sent now come to the subscriber, one in each partition."""
+    wanted = {f"{identity}-{number}" for number in range(8)}
+    for each in sorted(wanted):
+        send(system, BROKER, each)
+    until(lambda: wanted <= set(ids(subscriber.at(path))), f"{identity} arrives at {path}")
+
+
+def likely_keys(system: System, topic: str) -> list[bytes]:
+    """Under which records of this topic matter."""
+    known = ledger.read_ledger(KafkaConnection(system.bootstrap_servers))
+    if topic == LEDGER_TOPIC:
+        lanes = known.lanes() + [ledger.floor_key(lane) for lane in known.lanes()]
+        return [ledger.encode_key(lane, g) for lane in lanes for g in [*known.generations(lane), 2**62]]
+    if topic == CLAIMS_TOPIC:
+        ids = sorted({lane.topic_id for lane in known.lanes()})
+        return [f"{each}/{rest}".encode() for each in ids for rest in ("0", "0/closed", "query", "up/0")]
+    return {
+        CONTRACT_TOPIC: [b"Trigger/default/junk", b"Trigger/default/steady"],
+        REPORT_TOPIC: [b"dispatcher", b"gone/x", f"query/{TOPIC}".encode(), b"query/"],
+        DELIVERIES_TOPIC: [f"{TOPIC}/{partition}".encode() for partition in range(4)],
+    }.get(topic, [])
+
+
+def write_junk(system: System, topic: str) -> None:
+    keys: list[bytes | None] = [*STRANGE_KEYS, *likely_keys(system, topic)]
+    if topic in NOT_COMPACTED:  # elsewhere Kafka refuses it
+        keys.append(None)
+    producer = KafkaConnection(system.bootstrap_servers).producer()
+    for number, key in enumerate(keys):
+        for value in VALUES if number % 4 == 0 else VALUES[:-2]:  # large ones are large
+            producer.produce(topic, key=key, value=value, partition=0)
+            producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_junk_in_an_internal_topic_stops_no_deliveries(
+    system: System, subscriber: Sink, steady: str, topic: str
+) -> None:
+    """Kept promise: whatever is written to a topic of Penstock's own, events go on to arrive, and a trigger that is
+    new becomes ready and is served."""
+    write_junk(system, topic)
+    arrives(system, subscriber, steady, topic)
+    apply(system, trigger(f"after-{topic}", BROKER, f"{subscriber.url}/{topic}"))
+    applied.clear()
+    arrives(system, subscriber, f"/{topic}", "new")
+
+
+def test_after_a_restart_all_triggers_are_served_in_spite_of_junk(
+    system: System, subscriber: Sink, steady: str
+) -> None:
+    """Kept promise: junk does not stop the next start either; the status and the metrics say that it was skipped."""
+    write_junk(system, LEDGER_TOPIC)
+    write_junk(system, CLAIMS_TOPIC)
+    before = system.pid("dispatcher")
+    os.kill(before, signal.SIGKILL)
+    until(lambda: system.pid("dispatcher") not in (0, before), "the dispatcher is started again")
+    arrives(system, subscriber, steady, "restarted")
+    until(lambda: LEDGER_TOPIC in reason(system), "the status names the ledger")
+    with urllib.request.urlopen(system.admin_url + "/metrics") as answer:
+        assert f'penstock_bad_records_total{{topic="{LEDGER_TOPIC}"}}' in answer.read().decode()
+
+
+def reason(system: System) -> str:
+    """What the status says of the dispatcher."""
+    parts = json.loads(system.run("status", "-o", "json").stdout)["parts"]
+    return next(str(each["reason"]) for each in parts if each["name"] == "dispatcher")

@@ -365,11 +365,11 @@ def test_a_clock_that_jumps_moves_no_retry(sink: MakeSink, monkeypatch: pytest.M
     assert 0.8 <= time.monotonic() - began < 8.0
 
 
-@pytest.mark.parametrize(("answers_after", "is_finished"), [(0.3, True), (5.0, False)])
+@pytest.mark.parametrize(("answers_after", "is_finished"), [(0.3, True), (60.0, False)])
 def test_a_parked_lane_finishes_what_is_answered_soon(
     sink: MakeSink, answers_after: float, is_finished: bool
 ) -> None:
-    """Kept promise: at a take-over a slow answer still counts and comes once; one that hangs is not waited for."""
+    """Kept promise: at a hand-over a slow answer still counts and comes once; one that hangs ends the wait."""
     subscriber = sink()
     subscriber.answer("/slow", delay_seconds=answers_after)
     slow = lane(subscriber.url + "/slow")
@@ -382,8 +382,7 @@ def test_a_parked_lane_finishes_what_is_answered_soon(
     rows.offer(row(0, (0, 1)))
     subscriber.wait_for(1, "/slow")
     slow.park()
-    began = time.monotonic()
-    deliveries.let_go(3.0, 3.0)
-    thread.join(10)
-    assert time.monotonic() - began < 2.0
+    deliveries.let_go(0.1, 2.0)
+    thread.join(20)
+    assert not thread.is_alive()
     assert (slow.progress.position == 1) is is_finished

@@ -1,36 +1,86 @@
-"""Promises of a worker that lets go of its partition: what will be answered soon is waited for, what hangs is not."""
+"""Promises of a worker that hands over its partition: slow lanes are finished, and nobody waits for them."""
 
-import itertools
 import threading
 import time
-
-import pytest
 
 from penstock.delivery.deliver import Deliveries, Limits
 from tests.delivery.loop import MakeSink, Rows, lane, row
 from tests.delivery.outbox import KeptOutbox
 from tests.sink import Answer
+from tests.waiting import until
 
 
-@pytest.mark.parametrize(("longest", "finished"), [(20.0, 6), (1.0, 2)])
-def test_who_gets_answers_is_waited_for(sink: MakeSink, longest: float, finished: int) -> None:
-    """Kept promise: while answers come, one after the other, nothing is cut off that would have to come again."""
-    subscriber, turn = sink(), itertools.count(1)
-    subscriber.answer("/a", with_=lambda _: Answer(200, delay_seconds=0.4 * next(turn)))
-    slow, hanging = lane(subscriber.url + "/a", window=6), lane(subscriber.url + "/b", window=6)
-    subscriber.answer("/b", delay_seconds=30.0)
-    deliveries = Deliveries([slow, hanging], Limits(), on_tick=lambda _: None, outbox=KeptOutbox())
+def test_slow_lanes_are_handed_over_later_than_all_others(sink: MakeSink) -> None:
+    """Kept promise: a successor goes on at once where nothing is in flight; what is in flight is finished, and what
+    hangs for longer than the longest time is not waited for."""
+    subscriber, slow_answers = sink(), threading.Event()
+    subscriber.answer("/slow", with_=lambda _: Answer(200, after=slow_answers))
+    subscriber.answer("/hanging", delay_seconds=60.0)
+    quick, slow, hanging = (lane(subscriber.url + path, window=3) for path in ("/quick", "/slow", "/hanging"))
+    deliveries = Deliveries([quick, slow, hanging], Limits(), on_tick=lambda _: None, outbox=KeptOutbox())
+    handed_over: list[list[int]] = []
+    deliveries.hand_over = lambda: handed_over.append([each.busy for each in deliveries.lanes])
+    rows = Rows()
+    thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
+    thread.start()
+    for offset in range(6):
+        rows.offer(row(offset, (0, 1, 2)))
+    for path, count in (("/quick", 6), ("/slow", 3), ("/hanging", 3)):
+        subscriber.wait_for(count, path)
+    until(lambda: quick.counts.delivered == 6, "the quick one is finished")
+    began = time.monotonic()
+    deliveries.let_go(0.1, 3.0)
+    until(lambda: handed_over, "the quick lane is handed over")
+    slow_answers.set()
+    until(lambda: not slow.busy, "the slow one has its answers")
+    thread.join(20)
+    assert handed_over == [[0, 3, 3]], "once, and without waiting for anybody"
+    assert time.monotonic() - began >= 3.0
+    assert (slow.counts.delivered, hanging.counts.delivered) == (3, 0)
+    assert (subscriber.count("/slow"), subscriber.count("/hanging")) == (3, 3), "nothing new was begun"
+
+
+def test_a_lane_that_is_held_back_goes_on_where_its_predecessor_ended(sink: MakeSink) -> None:
+    """Kept promise: what the predecessor finishes after the hand-over is not sent again; the rest is, in order."""
+    subscriber = sink()
+    held, other = lane(subscriber.url + "/held", order="ordered"), lane(subscriber.url + "/other")
+    held.hold_back()
+    released = threading.Event()
+
+    def go_on(_: float) -> None:
+        if released.is_set() and held.is_held_back:
+            deliveries.go_on(held, 2, [(4, 4)], {2: 1})
+
+    deliveries = Deliveries([held, other], Limits(), on_tick=go_on, outbox=KeptOutbox())
     rows = Rows()
     thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
     thread.start()
     for offset in range(6):
         rows.offer(row(offset, (0, 1)))
-    subscriber.wait_for(6, "/a")
-    subscriber.wait_for(6, "/b")
-    began = time.monotonic()
-    deliveries.let_go(0.5, longest)
+    subscriber.wait_for(6, "/other")
+    assert not subscriber.count("/held")
+    released.set()
+    subscriber.wait_for(3, "/held")
+    rows.end()
     thread.join(20)
-    assert not thread.is_alive()
-    assert time.monotonic() - began < 6.0, "what hangs was waited for"
-    assert slow.counts.delivered == pytest.approx(finished, abs=0 if finished == 6 else 1)
-    assert hanging.counts.delivered == 0
+    assert [each.headers["ce-id"] for each in subscriber.at("/held")] == ["2", "3", "5"]
+    assert (held.progress.position, deliveries.unfinished_rows) == (6, 0)
+
+
+def test_a_lane_that_is_held_back_and_full_is_isolated(sink: MakeSink) -> None:
+    """Kept promise: rows that wait for a predecessor do not take the room of the others."""
+    subscriber = sink()
+    held, other = lane(subscriber.url + "/held"), lane(subscriber.url + "/other")
+    held.hold_back()
+    limits = Limits(unfinished_rows=100, may_park=True)
+    deliveries = Deliveries([held, other], limits, on_tick=lambda _: None, outbox=KeptOutbox())
+    rows = Rows()
+    thread = threading.Thread(target=deliveries.run, args=(rows, 20.0), daemon=True)
+    thread.start()
+    for offset in range(300):
+        rows.offer(row(offset, (0, 1)))
+    subscriber.wait_for(300, "/other")
+    assert held.is_parked
+    assert not held.is_drained, "its predecessor still waits for answers"
+    deliveries.let_go(0.1, 3.0)
+    thread.join(20)

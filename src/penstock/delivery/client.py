@@ -29,6 +29,7 @@ KEPT_BYTES = 1024  # of an answer: what goes into a dead letter; many are in fli
 REPLIES_BYTES = 16 * 1024 * 1024  # of all answers that may be replies and are arriving now
 CONNECT_TIMEOUT_MS = 5_000
 IDLE_CONNECTIONS = 1024
+PAUSE_SECONDS = 1.0  # between two looks: this process was stopped, or had no processor
 BUSY_SECONDS = 0.1  # longest time between two looks at the sockets that counts as listening
 SO_TIMESTAMPNS = 35  # Linux: the kernel notes when it received what is read; Python has no name for it
 TIMESPEC = struct.Struct("@ll")
@@ -64,8 +65,11 @@ Done = Callable[[Any, Answer], None]
 class Client:
     """A pool of handles around one multi handle and one epoll set."""
 
-    def __init__(self, done: Done, *, policy: AddressPolicy = ALWAYS) -> None:
+    def __init__(
+        self, done: Done, *, after_pause: Callable[[], None] = lambda: None, policy: AddressPolicy = ALWAYS
+    ) -> None:
         self._done = done  # called with the tag given to send, and the answer
+        self._after_pause = after_pause  # called before any answer, when nobody has listened for long
         self._policy = policy
         self._idle: list[_Handle] = []
         self._unsendable: list[tuple[Any, Answer]] = []
@@ -120,6 +124,8 @@ class Client:
         events = self._epoll.poll(wait)
         now, heard_at = time.monotonic(), time.time()
         ask_every = _stride(len(events), now - self._listened_at)
+        if now - self._listened_at > PAUSE_SECONDS:
+            self._after_pause()
         self._listened_seconds, self._listened_at = self._clock(now, wait), now
         is_readable = self._serve_sockets(events, heard_at, ask_every)
         self.heard_at = heard_at

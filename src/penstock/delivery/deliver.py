@@ -14,7 +14,7 @@ lane is parked: it begins nothing any more, and a query of its own goes on where
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from penstock.delivery.hold_up import HoldUp
 from penstock.delivery.lane import Attempt, Lane, Reply
 from penstock.delivery.outbox import Outbox
 from penstock.delivery.posts import post_of, reply_posts
+from penstock.delivery.progress import Range
 from penstock.delivery.reply import LoopCut, replies, reply_records
 from penstock.delivery.retry import GONE_STATUS, TOO_MUCH, Outcome, outcome_of, wait_seconds
 from penstock.delivery.row import Row, Source
@@ -45,8 +46,6 @@ logger = logging.getLogger("penstock.delivery")
 TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
 DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
-PARKED_SECONDS = 0.7  # and so long when the worker lets go: the others wait for it
-MOVING_SECONDS = 1.0  # a lane that had an answer so lately will have the rest soon
 POISON = "it ended its worker twice"
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
 
@@ -84,11 +83,12 @@ class Deliveries:
         self.touch: Callable[[int], None] = lambda _: None  # told what is worked on, should that be the end of us
         self.leave: Callable[[], None] = lambda: None
         self.tracing: DeliveryTracing | None = None
-        self._client = Client(self._answered, policy=limits.policy)
+        self._client = Client(self._answered, after_pause=lambda: self.after_pause(), policy=limits.policy)
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
-        self._patient_until = 0.0  # so long, while letting go, lanes may finish what is in flight;
-        self._parked_until = 0.0  # and so long parked ones
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
+        self._hand_over_at: float | None = None  # when the successor may go on with all lanes that are drained
+        self.hand_over: Callable[[], None] = lambda: None  # called once, when some lanes are still busy by then
+        self.after_pause: Callable[[], None] = lambda: None  # called before anything more is begun
 
     @property
     def is_finished(self) -> bool:
@@ -96,16 +96,26 @@ class Deliveries:
         return not any(lane.busy if lane.is_parked else lane.progress.is_open for lane in self.lanes)
 
     def let_go(self, patience_seconds: float, longest_seconds: float) -> None:
-        """From now on begin nothing; the loop ends when what is in flight is answered, or patience is over.
+        """From now on begin nothing; the loop ends when what is in flight is answered, or after the longer time.
 
-        Lanes that get answers are waited for longer: what is cut off there would come twice, for nothing.
+        A successor does not wait for slow lanes: after the shorter time ``hand_over`` is called; the loop goes on.
         """
         if not self._is_letting_go:
             self._is_letting_go = True
             now = time.monotonic()
             self._deadline = now + longest_seconds
-            self._patient_until = now + patience_seconds
-            self._parked_until = now + min(patience_seconds, PARKED_SECONDS)
+            self._hand_over_at = now + patience_seconds
+
+    def go_on(self, lane: Lane, position: int, beyond: Iterable[Range], failing: Mapping[int, int]) -> None:
+        """With a lane that was held back: whoever served it before has handed it over, at this position."""
+        self._let_rows_go(lane.go_on(position, beyond, failing))
+        if not lane.is_parked:
+            self._begin_waiting(lane, time.monotonic())
+
+    def isolate(self, lane: Lane) -> None:
+        """Nothing more begins in this lane; somebody else goes on with it."""
+        if not lane.is_parked:
+            self._park(lane)
 
     def holds(self) -> dict[str, Holds]:
         """What is in hand for each subscription, by uid."""
@@ -126,6 +136,9 @@ class Deliveries:
                 has_rows = wants_rows and source.is_ready
                 has_rows = self._client.run_once(0.0 if has_rows else self._wait_seconds(next_tick)) or has_rows
                 before, now = now, time.monotonic()
+                if self._hand_over_at is not None and now >= self._hand_over_at:
+                    self._hand_over_at = None
+                    self.hand_over()
                 if now >= next_tick:
                     self._has_moved = False
                     self._on_tick(now - before)
@@ -163,16 +176,8 @@ class Deliveries:
         if now >= self._deadline:
             return True
         if self._is_letting_go:
-            return not any(self._is_awaited(lane, now) for lane in self.lanes)
+            return not any(lane.busy for lane in self.lanes)
         return self.unfinished_rows == 0
-
-    def _is_awaited(self, lane: Lane, now: float) -> bool:
-        """While letting go. What hangs is not: whoever goes on with it repeats that."""
-        if not lane.busy:
-            return False
-        if lane.is_parked:
-            return now < self._parked_until
-        return now < self._patient_until or now - lane.finished_at < MOVING_SECONDS
 
     def _wait_seconds(self, next_tick: float) -> float:
         until = next_tick
@@ -181,8 +186,8 @@ class Deliveries:
             until = min(until, due)
         if self._deadline is not None:
             until = min(until, self._deadline)
-        if self._is_letting_go and self._parked_until > time.monotonic():
-            until = min(until, self._parked_until)
+        if self._hand_over_at is not None:
+            until = min(until, self._hand_over_at)
         wait = max(0.0, until - time.monotonic())
         return min(wait, STORING_SECONDS) if self._outbox.waiting else wait
 
@@ -207,9 +212,12 @@ class Deliveries:
     # ── parking ───────────────────────────────────────────────────────────────────────────────────
 
     def _park_who_holds_up(self, now: float) -> None:
-        if not self._limits.may_park or self._is_letting_go:
+        if self._is_letting_go:
             return
-        self._end_draining(now)
+        if self._draining:
+            self._end_draining(now)
+        if not self._limits.may_park:
+            return
         lane = self._hold_up.find(self.lanes, self.unfinished_rows, self._fill(), now)
         if lane is not None:
             self._park(lane)

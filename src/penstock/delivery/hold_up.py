@@ -43,7 +43,7 @@ class HoldUp:
         others = [lane for lane in lanes if lane is not slowest and lane.progress.open_count < most]
         if slowest.progress.open_count < unfinished_rows * HOLDING_UP_SHARE or not others:
             return None  # all of them are busy: that is load, and no reason to do the work twice
-        if not (self._hangs(slowest, fill, now) or self._is_slow(others, fill, now)):
+        if not (slowest.is_held_back or self._hangs(slowest, fill, now) or self._is_slow(others, fill, now)):
             return None
         self._full_since = self._crowded_since = 0.0
         return slowest

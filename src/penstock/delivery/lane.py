@@ -12,7 +12,7 @@ before the next. Unordered events have no key, ordered ones all have the same, a
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from penstock.delivery.client import Answer, Post
 from penstock.delivery.dead_letter import Verdict
 from penstock.delivery.dress import dress_of
 from penstock.delivery.identity import fields_of
-from penstock.delivery.progress import Progress
+from penstock.delivery.progress import Progress, Range
 from penstock.delivery.row import Row
 from penstock.delivery.tally import Tally
 from penstock.telemetry.logs import Bounded, about
@@ -123,6 +123,7 @@ class Lane:
         "headers",
         "is_dirty",
         "is_gone",
+        "is_held_back",
         "is_parked",
         "namespace_line",
         "partition",
@@ -151,6 +152,7 @@ class Lane:
         self.busy = 0  # POSTs in flight
         self.failing = dict(failing or {})  # offset: how often it has failed; goes into the ledger
         self.is_parked = False  # it begins nothing, and a query of its own goes on with it
+        self.is_held_back = False  # it begins nothing yet: a predecessor still waits for answers
         self.is_gone = False  # the subscriber wants nothing any more: nothing more begins, and nothing is dropped
         self.signing_keys: tuple[bytes, ...] = ()
         self.signing_problem = ""  # why nothing can be signed that has to be: nothing is sent meanwhile
@@ -315,6 +317,26 @@ class Lane:
             else:
                 del self._held[key]
 
+    # ── hand-over ─────────────────────────────────────────────────────────────────────────────────
+
+    def hold_back(self) -> None:
+        """Takes rows and begins nothing, until the predecessor has its last answer."""
+        self.is_held_back = True
+        self._room = 0
+
+    def go_on(self, position: int, beyond: Iterable[Range], failing: Mapping[int, int]) -> list[Row]:
+        """From where the predecessor has come to by now; the rows that it finished, and that this lane forgets."""
+        self.is_held_back = False
+        self._room = self._limits.window
+        self.is_dirty = True
+        self.failing = dict(failing)
+        finished = set(self.progress.catch_up(position, beyond))
+        if not finished or self.is_parked:
+            return []  # a lane that is parked holds no rows
+        rows = [row for row in self._waiting if row.offset in finished]
+        self._waiting = deque(row for row in self._waiting if row.offset not in finished)
+        return rows
+
     # ── parking ───────────────────────────────────────────────────────────────────────────────────
 
     def park(self) -> list[Row]:
@@ -342,7 +364,7 @@ class Lane:
     @property
     def is_drained(self) -> bool:
         """Parked, and nothing in flight: somebody else may go on."""
-        return self.is_parked and not self.busy
+        return self.is_parked and not self.busy and not self.is_held_back
 
     def complain(self, what: str, offset: int, why: str, row: Row | None = None) -> None:
         """In the log, with enough to find the event, if it is about one."""

@@ -42,8 +42,21 @@ class Progress:
         """Whether this offset needs nothing: seen here already, or finished by a predecessor."""
         if offset < self._next:
             return True
+        return self._is_before(offset)
+
+    def _is_before(self, offset: int) -> bool:
+        """Whether a predecessor has finished this offset above its position."""
         at = bisect_right(self._firsts, offset) - 1
         return at >= 0 and offset <= self._before[at][1]
+
+    def catch_up(self, position: int, beyond: Iterable[Range]) -> list[int]:
+        """Takes over what somebody else has finished meanwhile; the offsets of it that were open here."""
+        self._next, self._before = max(self._next, position), sorted(beyond)
+        self._firsts = [first for first, _ in self._before]
+        finished = [each for each in self._open if each < position or self._is_before(each)]
+        for each in finished:
+            del self._open[each]
+        return finished
 
     def take_on(self, offset: int) -> None:
         self._open[offset] = None

@@ -6,8 +6,10 @@ The highest generation holds the partition, so a later query outranks an earlier
 their workers wake up. A holder that sees itself outranked stops sending, writes its lanes to the ledger and says
 ``closed``. The newcomer waits for that word, though never for long: the old holder may be dead.
 
-    old worker    ... delivers ... sees claim ── writes lanes ── closed
-    new worker              claim ──────────────── waits ─────────┴─ reads ledger, delivers ...
+    old worker    ... delivers ... sees claim ── writes lanes ── closed ── last answers of slow lanes ─ ledger
+    new worker              claim ──────────────── waits ─────────┴─ reads ledger, delivers ...  these too ─┘
+
+A slow lane is marked in the ledger; the newcomer holds it back until the mark is gone, and goes on with all others.
 """
 
 import time
@@ -34,13 +36,15 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of a record.
 
     Its key is ``topic id/partition``, with ``/closed`` behind it for a closing word; ``topic id/query`` only
-    yields numbers; ``topic id/up/task`` says that a task of a query stands by for its first row.
+    yields numbers; ``topic id/up/task`` says that a task of a query stands by for its first row;
+    ``topic id/partition/lane/uid`` ends one lane of a worker that goes on with all others.
     """
 
     query: Number = 0  # the number of the query that claims
     is_release: bool = False  # claimed by the dispatcher only to make older workers let go
     closed: Number = 0  # in a closing word: the generation that is over
     up: Number = 0  # the number of the query whose task is ready
+    stopped: str = ""  # the uid of a subscription: older workers begin nothing for it any more
 
 
 _encoder = msgspec.json.Encoder()
@@ -67,6 +71,12 @@ def release(producer: Producer, topic_id: str, partition: int, query: int) -> No
 def close(producer: Producer, topic_id: str, partition: int, generation: int) -> None:
     """Says that this generation sends nothing any more. Only after its lanes' last records are durable."""
     put(producer, CLAIMS_TOPIC, _key(topic_id, partition) + "/closed", _encoder.encode(Claim(closed=generation)))
+
+
+def stop_lane(producer: Producer, topic_id: str, partition: int, uid: str, query: int) -> None:
+    """Makes every worker of an older query isolate this lane; the ledger says when its last answer has come."""
+    value = _encoder.encode(Claim(query=query, stopped=uid))
+    put(producer, CLAIMS_TOPIC, f"{_key(topic_id, partition)}/lane/{uid}", value)
 
 
 def say_up(producer: Producer, topic_id: str, task: int, query: int) -> None:
@@ -102,6 +112,7 @@ class Watch:
         self._highest: dict[str, int] = {}  # partition key: the generation that holds it
         self._unclosed: dict[str, set[int]] = {}  # partition key: workers that have not said they are over
         self._up: dict[str, int] = {}  # task key: the latest query whose task is ready
+        self._stopped: dict[str, dict[str, int]] = {}  # partition key: by uid, the query that lanes are stopped for
         self._reached = {CLAIMS_TOPIC: 0}
         if known is not None:
             self._reached[LEDGER_TOPIC] = known.offset
@@ -156,6 +167,10 @@ class Watch:
         """The generation that holds the partition now, 0 when nobody ever claimed it."""
         return self._highest.get(_key(topic_id, partition), 0)
 
+    def stopped(self, topic_id: str, partition: int) -> dict[str, int]:
+        """By uid: workers of queries below this number begin nothing for the lane."""
+        return self._stopped.get(_key(topic_id, partition), {})
+
     def is_up(self, topic_id: str, tasks: int, query: int) -> bool:
         """Whether all tasks of a query are ready for their first row."""
         return all(self._up.get(f"{topic_id}/up/{task}", 0) >= query for task in range(tasks))
@@ -176,6 +191,8 @@ class Watch:
             unclosed.difference_update([g for g in unclosed if g <= record.closed])
         elif record.up:
             self._up[key] = max(self._up.get(key, 0), record.up)
+        elif record.stopped:
+            self._stopped.setdefault(key.split("/lane/")[0], {})[record.stopped] = record.query
         elif record.query:
             generation = record.query << QUERY_SHIFT | offset + 1
             self._highest[key] = max(self._highest.get(key, 0), generation)

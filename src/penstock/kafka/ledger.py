@@ -47,6 +47,7 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     is_open: bool = False  # something was begun and is not finished: the floor does not count
     attempts: tuple[tuple[int, int], ...] = ()  # offsets that have failed, and how often
     is_parked: bool = False  # its worker has let go of it: a query of its own may go on
+    draining: int = 0  # its worker begins nothing any more, and waits for answers; counts up as a sign of life
     format: int = FORMAT
 
 
@@ -125,6 +126,7 @@ class Ledger:
     def __init__(self) -> None:
         self._lanes: dict[LaneKey, dict[int, LaneRecord]] = {}
         self._once_parked: set[LaneKey] = set()
+        self._once_draining: set[LaneKey] = set()
 
     def take(self, raw_key: bytes | None, raw_value: bytes | None) -> LaneKey:
         """One record of the topic, in order.
@@ -147,12 +149,20 @@ class Ledger:
         self._lanes.setdefault(lane, {})[generation] = record
         if record.is_parked:
             self._once_parked.add(lane)
+        if record.draining:
+            self._once_draining.add(lane)
 
     def parked(self, topic_id: str) -> list[LaneKey]:
         """The lanes of a topic that their workers have let go of, and nobody has taken since."""
         known = {lane: entry.record.is_parked for lane in self._once_parked if (entry := self.entry(lane))}
         self._once_parked = {lane for lane, is_parked in known.items() if is_parked}
         return [lane for lane in self._once_parked if lane.topic_id == topic_id]
+
+    def draining(self) -> dict[LaneKey, int]:
+        """The lanes whose workers wait for answers, and their generations."""
+        known = {lane: entry for lane in self._once_draining if (entry := self.entry(lane)) and entry.record.draining}
+        self._once_draining = set(known)
+        return {lane: entry.generation for lane, entry in known.items()}
 
     def entry(self, lane: LaneKey) -> LedgerEntry | None:
         """What counts for this lane: the record of the highest generation, and the floor of the same."""
@@ -255,6 +265,15 @@ class FollowedLedger:
     def parked(self, topic_id: str) -> list[LaneKey]:
         with self._lock:
             return self._ledger.parked(topic_id)
+
+    def draining(self) -> dict[LaneKey, int]:
+        with self._lock:
+            return self._ledger.draining()
+
+    def generation(self, lanes: Iterable[LaneKey]) -> int:
+        """The highest one that has written about any of these; 0: there is none."""
+        with self._lock:
+            return max((generation for lane in lanes for generation in self._ledger.generations(lane)), default=0)
 
     def floor(self, topic_id: str, partition: int) -> int:
         """How far the rows of a partition have come, by whoever has read furthest."""

@@ -55,6 +55,7 @@ logger = logging.getLogger("penstock.dispatcher")
 
 LOOP_SECONDS = 0.5  # how often queries are looked at; a change of the contract is noticed at once
 BEAT_SECONDS = 2.0
+LAST_ANSWERS_SECONDS = 9.0  # of slow subscribers, at the end of this process
 PARTITIONS_SECONDS = 10.0
 MOST_PREPARED = 500  # topics; each plan takes some memory
 SHORTEST_QUIET_SECONDS = 5.0  # before a topic may have to make room for another
@@ -205,6 +206,7 @@ class Dispatcher:
                 topic = self._topics[name]
                 topic.restart() if is_shorter else topic.wake()
                 rung.add(name)
+        self._environment.leaving.advance()
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
                 if topic.is_cold and topic.name in rung:
@@ -236,6 +238,7 @@ class Dispatcher:
                 topic.stop()
             except PenstockError as error:
                 logger.warning("%s was not ended in order: %s", topic.name, error.message)
+        self._environment.leaving.finish(LAST_ANSWERS_SECONDS)
         self._environment.doorbells.close()
         self._images.stop()
         self._table.stop()

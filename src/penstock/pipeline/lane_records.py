@@ -9,6 +9,9 @@ the floor, says how far the rows have come, and counts for every lane that is no
 
 In this order, because whoever reads the ledger may see any beginning of what was written: a floor is only true
 together with the records before it.
+
+At a hand-over the lanes that still wait for answers are marked as draining. The successor leaves these to this worker
+until their last record comes, without the mark, and goes on with all others at once.
 """
 
 from collections.abc import Sequence
@@ -25,7 +28,9 @@ class LaneRecords:
         self._generation = generation
         self._keys = keys
         self._lanes = lanes
-        self._own = [place for place, lane in enumerate(lanes) if not lane.is_parked]  # others are written elsewhere
+        # All others are written elsewhere.
+        self._own = [place for place, lane in enumerate(lanes) if not (lane.is_parked or lane.is_held_back)]
+        self._draining = 0  # counts the records since the hand-over
         self._floor_key = floor_key(keys[0])
         self._floor = 0
         self._is_open = [False] * len(lanes)  # as the ledger has it
@@ -34,6 +39,38 @@ class LaneRecords:
         """At the take-over, before the first row: from now on the floor of this generation counts for these lanes."""
         for place in self._own:
             self._write(place)
+
+    def go_on(self, place: int) -> None:
+        """With a lane that was held back; a record of it comes with the next tick."""
+        self._own.append(place)
+        self._is_open[place] = True  # as its predecessor left it
+
+    def hand_over(self, seen_offset: int) -> None:
+        """The last record of every lane that waits for no answer, and a mark for the others."""
+        self._draining = 1
+        for place in self._own:
+            self._lanes[place].is_dirty |= self._lanes[place].busy > 0
+        self.write_moved(seen_offset)
+        self._own = [place for place in self._own if self._lanes[place].busy]
+
+    @property
+    def has_drained(self) -> bool:
+        """Whether a lane has its last answer, and nobody knows yet."""
+        return any(not self._lanes[place].busy for place in self._own)
+
+    def write_draining(self) -> None:
+        """After the hand-over: that somebody still waits, or that a lane has its last answer."""
+        self._draining += 1
+        for place in self._own:
+            self._write(place)
+        self._own = [place for place in self._own if self._lanes[place].busy]
+
+    def release(self) -> None:
+        """After the hand-over: nobody waits any more for what is not answered by now."""
+        self._draining = 0
+        for place in self._own:
+            self._write(place)
+        self._own = []
 
     def write_moved(self, seen_offset: int) -> None:
         """What moved since the last call, in a few records."""
@@ -61,8 +98,10 @@ class LaneRecords:
     def _write(self, place: int) -> None:
         lane = self._lanes[place]
         progress = lane.progress
-        is_open = progress.is_open or lane.is_parked  # the floor does not count for a lane that is parked
+        draining = self._draining if lane.busy else 0
+        # The floor does not count for a lane that is parked.
+        is_open = progress.is_open or lane.is_parked
         self._is_open[place] = is_open
         attempts = tuple(lane.failing.items())
-        record = LaneRecord(progress.position, progress.beyond(), is_open, attempts, lane.is_drained)
+        record = LaneRecord(progress.position, progress.beyond(), is_open, attempts, lane.is_drained, draining)
         self._writer.write(self._keys[place], self._generation, record)

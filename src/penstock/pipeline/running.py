@@ -1,7 +1,7 @@
 """What the queries of a dispatcher have in common, and what is known of one that runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.tuning import consumer_settings
 from penstock.pipeline.gears import Gear
+from penstock.pipeline.leaving import LeavingQueries
 from penstock.pipeline.marks import WorkerWatch
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.start import Lane
@@ -38,6 +39,7 @@ class Environment:
     vitals: Vitals
     workers: WorkerWatch
     started_at: float  # epoch seconds; workers of an earlier dispatcher are dead some seconds after this
+    leaving: LeavingQueries = field(default_factory=LeavingQueries)
     first_query: int = 0  # the number of no query: all that this dispatcher draws are higher
 
     def clients(self, subscriptions: Sequence[Subscription]) -> Clients:

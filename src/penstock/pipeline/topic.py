@@ -57,11 +57,10 @@ class Topic:
 
     @property
     def slots(self) -> int:
-        """Tasks that run."""
-        queries = list(
-            self._private.values()
-        )  # a copy: threads of the HTTP port ask too, while the dictionary changes
-        return self._shared.partitions + sum(query.partitions for query in queries)
+        """Tasks that run, also those of queries that have handed over and still wait for answers."""
+        queries = list(self._private.values())  # a copy: threads of the HTTP port ask too, while it changes
+        running = self._shared.partitions + sum(query.partitions for query in queries)
+        return running + self._environment.leaving.slots(self.name)
 
     @property
     def report(self) -> QueryReport:

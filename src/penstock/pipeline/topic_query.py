@@ -11,7 +11,6 @@ A topic has one for all its subscriptions, and one for each subscription whose l
 
 import itertools
 import logging
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from penstock.errors import Misconfigured, PenstockError
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.gears import Gear, Gearbox
+from penstock.pipeline.leaving import end_query
 from penstock.pipeline.running import Environment, Running, cluster_of, failure_of, first_line
 from penstock.pipeline.session import slots
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
@@ -33,6 +33,8 @@ logger = logging.getLogger("penstock.dispatcher")
 
 RUNNING_SECONDS = 60.0  # longest wait for the tasks of a new query; thousands of filters take a while
 TAKING_SECONDS = 0.7  # for tasks that stand by, until their first row
+NO_ROOM_SECONDS = 3.0  # for the last answers of slow subscribers, when there is no room for two queries
+SERVICE_SECONDS = 2.0  # longest wait for workers that have claimed a partition
 LET_GO_SECONDS = 10.5  # longest wait for the closing words of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
@@ -216,8 +218,8 @@ class TopicQuery:
         except PenstockError as error:
             logger.warning("workers of %s were not asked to let go: %s", self._label, error.message)
         finally:
-            self._end(running)
             self._running = None
+            self._leave(running)
 
     def _notice_failure(self) -> None:
         """Also of a worker: Spark would notice with the next record; the query is started again at once."""
@@ -242,6 +244,7 @@ class TopicQuery:
         if old is not None and len(old.partitions) > free_slots:  # no room for two side by side: one after the other
             free_slots += len(old.partitions)
             self.stop()
+            self._environment.leaving.finish(NO_ROOM_SECONDS, self.place)
             old = None
         must_restart, self.must_restart = self.must_restart, False  # before: it may be set again meanwhile
         try:
@@ -263,8 +266,8 @@ class TopicQuery:
                 self.must_restart = must_restart or self.must_restart
                 self._give_up(new, old, failure)
                 return
-            self._let_go(old, release_number)
-            self._end(old)
+            self._let_go(old, release_number, new)
+            self._leave(old)
         self.behind = new.behind
         uids = tuple(each.uid for each in new.subscriptions)
         self._is_old = False
@@ -409,8 +412,19 @@ class TopicQuery:
             self._running = old
         self._failed(reason, state="failed" if has_taken_over else "refused")
 
-    def _let_go(self, old: Running, release_number: int) -> None:
-        """Asks the workers of a query to finish, and waits for their closing words, though not for ever."""
+    def _leave(self, old: Running) -> None:
+        """Its workers have handed over; those that still wait for answers are not disturbed."""
+        if old.query is None:
+            self._end(old)
+            return
+        self._prepared = None
+        self._environment.leaving.add(self.place, old, self._environment.ledger)
+
+    def _let_go(self, old: Running, release_number: int, new: Running | None = None) -> None:
+        """Asks the workers of a query to hand over, and waits for their closing words, though not for ever.
+
+        Then until those of the new query have the lanes, wherever one has claimed a partition.
+        """
         producer, scope = self._environment.producer, old.assignment.scope
         watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
         try:
@@ -423,21 +437,34 @@ class TopicQuery:
                 watch.has_unclosed(scope, partition, below) for partition in old.partitions
             ):
                 watch.poll(0.02)
+            if new is not None:
+                self._await_service(new, watch)
         except (PenstockError, TimeoutError) as error:
             logger.warning("workers of %s were not asked to let go: %s", self._label, first_line(error))
         finally:
             watch.close()
 
+    def _await_service(self, new: Running, watch: claims.Watch) -> None:
+        """Whoever has claimed a partition reads the ledger, writes to it, and begins."""
+        ledger, first_of_new = self._environment.ledger, new.assignment.query << claims.QUERY_SHIFT
+        deadline = time.monotonic() + SERVICE_SECONDS
+
+        def is_waited_for(partition: int) -> bool:
+            if watch.holder(new.assignment.scope, partition) < first_of_new:
+                return False  # nothing has come there
+            topic_id = new.assignment.topic_id
+            lanes = (LaneKey(each.uid, topic_id, partition) for each in new.subscriptions)
+            return ledger.generation(lanes) < first_of_new
+
+        while time.monotonic() < deadline and not self._failure(new) and any(map(is_waited_for, new.partitions)):
+            watch.poll(0.02)
+            ledger.poll()
+
     def _end(self, running: Running) -> None:
         self._prepared = None
         if running.query is None:
             self._environment.doorbells.forget(running.assignment.cluster, self.topic)
-            return
-        try:
-            running.query.stop()
-        except Exception as error:  # a timeout of the stop; the workers are fenced whatever it says
-            logger.warning("stopping the query of %s: %s", self._label, first_line(error))
-        shutil.rmtree(running.checkpoint, ignore_errors=True)
+        end_query(running)
 
     def _failed(self, reason: str, state: str = "failed") -> None:
         wait = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]

@@ -3,6 +3,7 @@
     first row ─▶ claim the partition ─▶ wait for the predecessor ─▶ read the ledger ─▶ lanes
     rows      ─▶ deliveries ─▶ ledger every 50 ms
     end, stop or a newer claim ─▶ finish what is in flight ─▶ ledger ─▶ "closed"
+                                                          └▶ slow lanes: marked in the ledger, finished after "closed"
 
 Everything made here (sockets, Kafka clients, lanes) belongs to this attempt and is torn down with it:
 Spark uses its Python workers again. Nothing is yielded to Spark, which reads results only at a batch's end.
@@ -16,12 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from pyspark import TaskContext
 
 from penstock.contract.model import HOME, Cluster, Delivery, Subscription, place_of
+from penstock.delivery.client import PAUSE_SECONDS
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
@@ -49,8 +51,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.worker")
 
-LET_GO_SECONDS = 3.0  # what is in flight when somebody else claims the partition may take this long,
-LONGEST_LET_GO_SECONDS = 9.0  # and so long while answers come
+HAND_OVER_SECONDS = 0.1  # when somebody else claims the partition, he waits so long for what is in flight;
+LONGEST_LET_GO_SECONDS = 30.0  # and so long only with the lanes that it belongs to
+DRAINING_BEAT_SECONDS = 1.0  # how often the ledger is told that somebody still waits for answers
 PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder,
 DEAD_SECONDS = 5.0  # and when it is likely that there will be none
 READ_SECONDS = 20.0
@@ -58,7 +61,6 @@ STANDBY_SECONDS = 5.0  # without a row
 KEYS_SECONDS = 5.0  # how often signing keys are read again
 SILENT = "silent"  # nothing is noted
 MARKS = "marks"  # in the scratch folder
-STOPPED_SECONDS = 2.0  # a round of the loop that took longer: this process was stopped, or starved
 MOST_WAITING = 2_000  # records of the ledger that Kafka has not taken
 OUTRANKED_SECONDS = 60.0  # far longer than a dispatcher takes to stop a query that it has replaced
 
@@ -191,6 +193,14 @@ class Standby:
             self._clients = None
 
 
+class HeldBack(NamedTuple):
+    """A lane whose predecessor still waits for answers."""
+
+    place: int
+    record: LaneRecord  # the last that was seen of it,
+    until: float  # and how long to wait for another, on the monotonic clock
+
+
 class Holding:
     """A claimed partition: its lanes, and their records in the ledger."""
 
@@ -204,6 +214,8 @@ class Holding:
         self._is_written = False  # the last word is in the ledger
         self._keys_due = time.monotonic() + KEYS_SECONDS
         self._is_lost = False  # somebody else has claimed the partition
+        self._beat_due: float | None = None  # set once the partition is handed over, and lanes still wait for answers
+        self._held_back: dict[LaneKey, HeldBack] = {}
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
         self._producer, self._watch = standby.clients()
@@ -223,13 +235,16 @@ class Holding:
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
         self._records.erase_older(self._watch.ledger)
-        self._watch.leave_ledger()
+        if not self._held_back:
+            self._watch.leave_ledger()
+        self._deliveries.hand_over, self._deliveries.after_pause = self._hand_over, self._look_again
 
     def serve(self, first: list[Row]) -> None:
         """Delivers until the input ends or somebody else takes over; leaves nothing behind."""
         source = self._source
         try:
             self._notice_loss()  # while we waited for the predecessor, a successor may have come
+            self._stop_lanes()
             if source.marks is not None:
                 self._deliveries.touch, self._deliveries.leave = source.marks.touch, source.marks.leave
             self._deliveries.take(first)
@@ -256,7 +271,9 @@ class Holding:
         """Before anything more is sent: what moved goes to the ledger, and the partition is still ours."""
         if self._source.marks is not None:
             self._source.marks.beat()
-        if len(self._producer) < MOST_WAITING:  # while Kafka is away the last state is enough
+        if self._beat_due is not None:
+            self._write_draining(self._beat_due)
+        elif len(self._producer) < MOST_WAITING:  # while Kafka is away the last state is enough
             self._records.write_moved(self._deliveries.seen_offset)
         if time.monotonic() >= self._keys_due:
             self._keys_due = time.monotonic() + KEYS_SECONDS
@@ -266,25 +283,94 @@ class Holding:
         self._producer.poll(0)
         if self._ledger.failure is not None:
             raise RuntimeError(f"the ledger cannot be written: {self._ledger.failure}")
-        if last_round_seconds > STOPPED_SECONDS:
-            self._watch.read_to_end(READ_SECONDS)  # much may have happened meanwhile
+        if last_round_seconds > PAUSE_SECONDS:
+            self._look_again()
         self._watch.poll(0)
+        self._notice_loss()
+        self._stop_lanes()
+        if self._held_back and not self._is_lost:
+            self._go_on_with_released()
+
+    def _write_draining(self, due: float) -> None:
+        if self._records.has_drained or time.monotonic() >= due:
+            self._records.write_draining()
+            self._beat_due = time.monotonic() + DRAINING_BEAT_SECONDS
+
+    def _look_again(self) -> None:
+        """After a pause, before anything more is begun: somebody else may have the partition by now."""
+        self._watch.read_to_end(READ_SECONDS)
         self._notice_loss()
 
     def _notice_loss(self) -> None:
         if self._watch.holder(self._assignment.scope, self._partition) != self._generation:
             self._is_lost = True
-            self._deliveries.let_go(LET_GO_SECONDS, LONGEST_LET_GO_SECONDS)
+            self._deliveries.let_go(HAND_OVER_SECONDS, LONGEST_LET_GO_SECONDS)
+
+    def _stop_lanes(self) -> None:
+        """Those that the dispatcher wants to move; all others go on."""
+        for uid, query in self._watch.stopped(self._assignment.scope, self._partition).items():
+            if query > self._assignment.query:
+                for lane in self._deliveries.lanes:
+                    if lane.subscription.uid == uid:
+                        self._deliveries.isolate(lane)
+
+    # ── hand-over ─────────────────────────────────────────────────────────────────────────────────
+
+    def _hand_over(self) -> None:
+        """All lanes but those that still wait for answers; their successor does not wait for them."""
+        self._records.hand_over(self._deliveries.seen_offset)
+        self._flush_and_close()
+        self._beat_due = time.monotonic() + DRAINING_BEAT_SECONDS
+
+    def _flush_and_close(self) -> None:
+        try:
+            self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
+            claims.close(self._producer, self._assignment.scope, self._partition, self._generation)
+            self._is_written = True
+        except Unavailable as error:
+            logger.warning("%s; a successor repeats what was in flight", error.message)
+
+    def _go_on_with_released(self) -> None:
+        """Lanes whose predecessor has its last answer, or is dead: while it waits it writes every second."""
+        now = time.monotonic()
+        for key, held in list(self._held_back.items()):
+            record = self._record_of(key)
+            if record.draining and record == held.record and now > held.until:
+                self._watch.read_to_end(READ_SECONDS)  # we may have been the one who was not there
+                record = self._record_of(key)
+            if record.draining and record != held.record:
+                self._held_back[key] = HeldBack(held.place, record, now + DEAD_SECONDS)
+            elif not record.draining or now > held.until:
+                del self._held_back[key]
+                self._go_on(held.place, record)
+        if not self._held_back:
+            self._records.erase_older(self._watch.ledger)
+            self._watch.leave_ledger()
+
+    def _go_on(self, place: int, record: LaneRecord) -> None:
+        lane = self._deliveries.lanes[place]
+        if record.is_parked:
+            lane.is_held_back = False
+            self._deliveries.isolate(lane)  # its predecessor had isolated it: the dispatcher knows
+            return
+        self._records.go_on(place)
+        self._deliveries.go_on(lane, record.position, record.beyond, dict(record.attempts))
+
+    def _record_of(self, key: LaneKey) -> LaneRecord:
+        entry = self._watch.ledger.entry(key)
+        return entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
 
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
         self._outbox.close()
         self._clusters.close()
-        self._records.write_moved(self._deliveries.seen_offset)
         try:
-            self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
-            claims.close(self._producer, self._assignment.scope, self._partition, self._generation)
-            self._is_written = True
+            if self._beat_due is None:
+                self._records.write_moved(self._deliveries.seen_offset)
+                self._flush_and_close()
+            else:
+                self._records.release()
+                self._ledger.flush(f"the slow lanes of {self._assignment.topic}/{self._partition}", 5.0)
         except Unavailable as error:
             logger.warning("%s; a successor repeats what was in flight", error.message)
         finally:
@@ -340,13 +426,15 @@ class Holding:
 
     def _lanes(self, keys: list[LaneKey]) -> list[Lane]:
         lanes, window = [], self._assignment.limits.window
-        for key, subscription in zip(keys, self._assignment.subscriptions(), strict=True):
-            entry = self._watch.ledger.entry(key)
-            record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
+        for place, (key, subscription) in enumerate(zip(keys, self._assignment.subscriptions(), strict=True)):
+            entry, record = self._watch.ledger.entry(key), self._record_of(key)
             limits = share(subscription.delivery, window, self._assignment.partitions)
             lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
             lane.partition = self._partition
             lane.is_parked = self._is_apart(key, entry)
+            if record.draining and not lane.is_parked:
+                lane.hold_back()
+                self._held_back[key] = HeldBack(place, record, time.monotonic() + DEAD_SECONDS)
             if self._assignment.delivery_log == SILENT:
                 lane.tally = SilentTally()
             self._give_keys(lane)

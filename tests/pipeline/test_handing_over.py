@@ -3,6 +3,8 @@
 import itertools
 import logging
 import os
+import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -13,14 +15,19 @@ import pytest
 
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
+from penstock.kafka import claims, topics
+from penstock.kafka.groups import Groups
+from penstock.pipeline.marks import STATE
+from penstock.pipeline.worker import MARKS
 from tests.pipeline.test_dispatcher import World, ids
 from tests.pipeline.test_dispatcher import world as world
-from tests.sink import Sink
+from tests.sink import Answer, Request, Sink
 from tests.waiting import until
 
 logger = logging.getLogger(__name__)
 RATE = 100
 SLOW_EVERY = 25  # events; the slow subscriber gets four a second
+FREEZES = 10
 LONGEST_SILENCE_SECONDS = float(os.environ.get("LONGEST_SILENCE_SECONDS", "1.0"))  # far below the three of a fault
 
 
@@ -98,3 +105,93 @@ def test_a_change_silences_nobody_though_a_subscriber_is_slow(
     assert sorted(came) == wanted, f"begun before the end: {begun}"
     if order == "ordered":
         assert came == wanted
+
+
+def topic_id_of(world: World, topic: str) -> str:
+    return topics.describe(world.kafka.admin(), [topic])[topic].topic_id
+
+
+def worker_of(world: World, topic_id: str) -> int:
+    """The process that serves partition 0 now; 0: nobody does."""
+    file = world.scratch / MARKS / f"{topic_id}-0"
+    return int(STATE.unpack(file.read_bytes())[3]) if file.exists() else 0
+
+
+def test_a_worker_that_was_frozen_looks_at_its_claim_before_it_begins_anything(
+    world: World, sink: "type[Sink]"
+) -> None:
+    """Kept promise: at ten random points, a worker that was stopped while another claimed its partition begins
+    nothing after it wakes, unless it was stopped in the middle of a round."""
+    subscriber, dice = sink(), random.Random(20)
+    subscriber.answer("/frozen", delay_seconds=0.2)
+    served = world.subscribe(subscriber.url + "/frozen", partitions=1, order="ordered", gear="live")
+    topic_id, producer = topic_id_of(world, served.topic), world.kafka.producer()
+    world.send(served.topic, [str(each) for each in range(300)], partition=0)
+    begun = 0
+    for _ in range(FREEZES):
+        came = subscriber.count("/frozen")
+        subscriber.wait_for(came + 2, "/frozen", 60)
+        pid = until(lambda: worker_of(world, topic_id), "a worker serves")
+        time.sleep(dice.random() * 0.2)  # the random point, within the time of one request
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            frozen_at = time.monotonic()
+            number = claims.next_query_number(producer, topic_id)
+            claims.release(producer, topic_id, 0, number)
+            until(lambda at=frozen_at: time.monotonic() - at > 1.5, "the pause is over")  # type: ignore[misc]
+        finally:
+            came = subscriber.count("/frozen")
+            os.kill(pid, signal.SIGCONT)
+        watch = claims.Watch(world.kafka)
+        try:
+            watch.read_to_end(20.0)
+
+            def has_closed(watch: claims.Watch = watch, number: int = number) -> bool:
+                watch.poll(0.02)
+                return not watch.has_unclosed(topic_id, 0, number << claims.QUERY_SHIFT)
+
+            until(has_closed, "it has handed over")
+        finally:
+            watch.close()
+        begun += subscriber.count("/frozen") - came
+        world.subscribe(subscriber.url + "/others", partitions=1, topic=served.topic, gear="live")  # a new query
+    assert begun <= 2, f"{begun} deliveries were begun in {FREEZES} freezes"
+    subscriber.answer("/frozen")
+    until(lambda: len(set(ids(subscriber.at("/frozen")))) == 300, "all events have come")
+    assert len(subscriber.at("/frozen")) <= 300 + begun
+
+
+@pytest.mark.alone
+def test_a_reset_waits_for_what_is_in_flight_and_silences_nobody(world: World, sink: "type[Sink]") -> None:
+    """Kept promise: a trigger goes on from where it was set once the last request is answered; the others go on."""
+    quick, slow, answered = sink(), sink(), []
+
+    def answer(request: Request) -> Answer:
+        answered.append((int(request.headers["ce-id"]), request.received + 3.0))
+        return Answer(delay_seconds=3.0)
+
+    slow.answer("/slow", with_=answer)
+    first = world.subscribe(quick.url + "/quick", partitions=1, gear="live")
+    only_slow = ({"exact": {"type": "slow"}},)
+    held = world.subscribe(slow.url + "/slow", 1, first.topic, filters=only_slow, order="ordered", gear="live")
+    groups = Groups(world.kafka)
+    with steady_stream(world, first.topic) as sent:
+        slow.wait_for(2, "/slow")
+        quick.wait_for(2 * RATE, "/quick")
+        since = time.time()
+        groups.commit(held.group, held.topic, {0: 0}, "")
+        slow.answer("/slow")
+        until(lambda: ids(slow.at("/slow")).count("0") == 2, "it begins anew")
+        reached = quick.count("/quick")
+        quick.wait_for(reached + 2 * RATE, "/quick")
+        silence = longest_silence(quick, "/quick", since)
+    groups.close()
+    assert silence <= LONGEST_SILENCE_SECONDS, f"nothing came for {silence:.2f} s"
+    anew = [each.received for each in slow.at("/slow") if each.headers["ce-id"] == "0"][1]
+    assert anew >= max(until for _, until in answered) - 0.05, "something was in flight"
+    wanted = [int(each) for each in sent if int(each) % SLOW_EVERY == 0]
+    until(lambda: set(wanted) <= {int(each) for each in ids(slow.at("/slow")) if each}, "all have come")
+    again = [int(each.headers["ce-id"]) for each in slow.at("/slow") if each.received >= anew]
+    until(lambda: len(slow.at("/slow")) >= len(wanted) + 2, "also those that came before")
+    assert again == sorted(set(again)), "in order, and each once"
+    assert set(ids(quick.at("/quick"))) == set(sent)

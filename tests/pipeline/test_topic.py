@@ -17,6 +17,7 @@ from penstock.pipeline.gears import Gearbox
 from penstock.pipeline.running import Environment
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.topic import Topic
+from penstock.pipeline.topic_query import StoppedLanes
 
 A, B = (Subscription(uid, "Trigger", "default", uid, "orders", "g", "http://a/") for uid in ("a", "b"))
 
@@ -28,6 +29,7 @@ class World:
     starts_fail: bool = False
     topic_id: str = "id-1"
     left_behind: frozenset[tuple[str, int]] = frozenset()  # by the next shared start
+    is_in_flight: bool = False  # something of the lanes that are stopped
     queries: list["Query"] = field(default_factory=list)
 
 
@@ -47,6 +49,8 @@ class Query:
         self.only: frozenset[int] = frozenset()
         self.behind: frozenset[tuple[str, int]] = frozenset()
         self.must_restart = False
+        self.movable: frozenset[str] = frozenset()
+        self.moved: list[str] = []
         self.running: tuple[tuple[Subscription, ...], frozenset[tuple[str, int]]] | None = None
         self.running_since: float | None = None
         self.topic_id: str | None = None
@@ -67,12 +71,22 @@ class Query:
         if self.world.starts_fail:
             return
         self.must_restart = False
+        self.moved += self.movable
         self.topic_id = self.world.topic_id
         behind = frozenset() if self.uid else self.world.left_behind - self.apart
         pinned = {(uid, p) for uid in self.pinned_apart for p in (0, 1)}
         self.running = self.wanted, self.apart | behind | pinned
         self.running_since = time.time()
         self.behind = behind
+
+    def stop_lanes(self, uid: str, besides: Any) -> StoppedLanes | None:
+        if self.running is None:
+            return None
+        self.running = self.running[0], self.running[1] | {(uid, p) for p in (0, 1)}
+        return StoppedLanes(uid, 1, ())
+
+    def has_stopped(self, _stopped: StoppedLanes) -> bool:
+        return not self.world.is_in_flight
 
     def stop(self) -> None:
         self.running = self.running_since = None
@@ -210,6 +224,30 @@ def test_a_reset_makes_the_shared_query_start_again(topic: Topic, world: World) 
     topic.advance(64)
     assert world.queries[0].running_since != first
     assert served(world) == EVERY_LANE
+
+
+def test_a_reset_waits_for_what_is_in_flight(topic: Topic, world: World) -> None:
+    """Kept promise: lanes are moved when nobody serves them and nothing is in flight, and all others are served."""
+    topic.advance(64)
+    (shared,) = world.queries
+    world.is_in_flight = True
+    topic.reset("a")
+    for _ in range(3):
+        topic.advance(64)
+        assert served(world) == [("b", 0), ("b", 1)]
+    topic.wanted = (A, Subscription("c", "Trigger", "default", "c", "orders", "g", "http://a/"), B)
+    topic.advance(64)  # another change meanwhile
+    assert served(world) == [("b", 0), ("b", 1), ("c", 0), ("c", 1)]
+    assert not shared.moved
+    world.is_in_flight, world.starts_fail = False, True
+    topic.advance(64)
+    assert served(world) == [("b", 0), ("b", 1), ("c", 0), ("c", 1)], "nobody serves lanes that are not moved yet"
+    world.starts_fail = False
+    topic.advance(64)
+    assert shared.moved == ["a"]
+    assert len(served(world)) == 6
+    topic.advance(64)
+    assert world.queries == [shared]
 
 
 @pytest.mark.scenario(24)

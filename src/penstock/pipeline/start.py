@@ -48,6 +48,12 @@ class Wanted:
     may_part: bool = False  # lanes that are far behind others are left to another query
     scope: Callable[[str], str] = str  # from the topic's id to what partitions are claimed under
     pinned_apart: Set[str] = frozenset()  # uids whose lanes another query serves, in all partitions
+    movable: Set[str] | None = (
+        None  # uids whose lanes nobody serves now, so resets are obeyed; None: nobody serves any
+    )
+
+    def may_move(self, uid: str) -> bool:
+        return self.movable is None or uid in self.movable
 
 
 def find_beginning(clients: Clients, followed: FollowedLedger, wanted: Wanted) -> Beginning:
@@ -64,7 +70,7 @@ def find_beginning(clients: Clients, followed: FollowedLedger, wanted: Wanted) -
     elsewhere = {uid for uid, _ in wanted.apart}
     own = [each for each in subscriptions if each.uid not in elsewhere]
     if not wanted.only:
-        _obey_resets(clients.groups, own, mover)
+        _obey_resets(clients.groups, [each for each in own if wanted.may_move(each.uid)], mover)
     followed.read_to_end()
     part = followed.part(lambda lane: lane.topic_id == state.topic_id)
     known = part.ledger
@@ -133,7 +139,7 @@ def lowest_position(
 
 
 class _Mover:
-    """Moves lanes, under a generation that outranks the present one."""
+    """Moves lanes, under a generation that is higher than the present one. Nobody may be serving them."""
 
     def __init__(self, connection: KafkaConnection, topic_id: str, scope: str) -> None:
         self.topic_id = topic_id
@@ -143,12 +149,10 @@ class _Mover:
     def move(self, subscription: Subscription, asked: Mapping[int, int]) -> None:
         producer = self._connection.producer()
         writer = ledger.LedgerWriter(producer)
-        query = claims.next_query_number(producer, self._scope)
+        generation = claims.next_query_number(producer, self._scope) << claims.QUERY_SHIFT
         for partition, offset in asked.items():
-            generation = claims.claim(producer, self._scope, partition, query)
             writer.write(LaneKey(subscription.uid, self.topic_id, partition), generation, LaneRecord(offset))
-            writer.flush(f"the new position of {subscription.group}")
-            claims.close(producer, self._scope, partition, generation)
+        writer.flush(f"the new position of {subscription.group}")
 
 
 def _obey_resets(groups: Groups, subscriptions: Sequence[Subscription], mover: _Mover) -> None:

@@ -11,7 +11,8 @@ the dispatcher, which calls ``advance`` again and again from one thread.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +20,7 @@ from penstock.contract.model import Cluster, Pin, QueryReport, Subscription
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.running import Environment, cluster_of
 from penstock.pipeline.start import Lane
-from penstock.pipeline.topic_query import TopicQuery
+from penstock.pipeline.topic_query import StoppedLanes, TopicQuery
 
 logger = logging.getLogger("penstock.dispatcher")
 
@@ -27,7 +28,13 @@ NEAR_SHARE = 0.25  # of the rows that a worker holds: so near to the shared quer
 GATHER_SECONDS = 1.5  # when one partition of a subscription is parked, the others of it are likely to follow
 SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as long each time it had to go again,
 LONGEST_STAY_SECONDS = 300.0
+RESET_SECONDS = 35.0  # longest wait for what is in flight when a subscription is reset
 ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
+
+
+class Resetting(NamedTuple):
+    stopped: StoppedLanes | None  # None: nobody served them
+    until: float  # on the monotonic clock: what is in flight by then is not waited for
 
 
 class Topic:
@@ -43,6 +50,8 @@ class Topic:
         self._returning: dict[str, set[int]] = {}  # taken back in this round
         self._grown_at: dict[str, float] = {}  # uid: when a partition of it was last set apart
         self._stays: dict[str, float] = {}  # uid: how long at least, the next time
+        self._reset_asked: set[str] = set()  # uids
+        self._resetting: dict[str, Resetting] = {}  # by uid: nobody serves them until they are moved
         self._topic_id: str | None = None
 
     # ── what others ask ───────────────────────────────────────────────────────────────────────────
@@ -113,9 +122,11 @@ class Topic:
         self._take_all_back()
 
     def reset(self, uid: str) -> None:
-        """Somebody has set the offsets of this subscription's group: the next start of the shared query obeys."""
-        self._take_back(uid)
-        self._shared.must_restart = True
+        """Somebody has set the offsets of this subscription's group.
+
+        Its lanes are stopped, what is in flight is finished, and then a new start of the shared query moves them.
+        """
+        self._reset_asked.add(uid)
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────
 
@@ -124,6 +135,9 @@ class Topic:
         self.serving = tuple(each for each in self.wanted if not each.is_paused(now))
         for uid in self._apart.keys() - {each.uid for each in self.serving}:
             self._take_back(uid)
+            self._resetting.pop(uid, None)  # obeyed when it is served again
+        self._stop_reset({each.uid for each in self.serving})
+        moving = self._move_stopped()
         if self._topic_id not in (None, self._shared.topic_id):
             self._take_all_back()  # the topic was made anew
         self._topic_id = self._shared.topic_id
@@ -145,6 +159,9 @@ class Topic:
         if self._shared.must_restart:  # it was not replaced, and what runs leaves these lanes out
             uids = {each.uid for each in self.serving}
             self._set_apart((uid, each) for uid, lanes in self._returning.items() for each in lanes if uid in uids)
+        else:
+            for uid in moving:
+                del self._resetting[uid]
         self._returning.clear()
         if self._shared.topic_id is not None:
             self._advance_private(free_slots + before - self.slots)
@@ -214,6 +231,32 @@ class Topic:
             self._returning[uid] = self._apart.pop(uid)
             self._shared.must_restart = True
 
+    def _stop_reset(self, uids: Collection[str]) -> None:
+        """Those who are to be reset and are served now."""
+        for uid in list(self._reset_asked):
+            if uid in uids and uid not in self._resetting:
+                stopped = self._shared.stop_lanes(uid, self._apart.get(uid, ()))
+                if uid in self._private:
+                    self._private.pop(uid).stop()
+                self._resetting[uid] = Resetting(stopped, time.monotonic() + RESET_SECONDS)
+            self._reset_asked.discard(uid)
+
+    def _move_stopped(self) -> frozenset[str]:
+        """Those who are reset, and have nothing in flight: the next start of the shared query moves them."""
+        now = time.monotonic()
+        moving = frozenset(
+            uid
+            for uid, (stopped, until) in self._resetting.items()
+            if stopped is None or now > until or self._shared.has_stopped(stopped)
+        )
+        for uid in self._resetting.keys() - moving:
+            self._set_apart((uid, each) for each in range(self._shared.topic_partitions))
+        for uid in moving:
+            self._take_back(uid)
+            self._shared.must_restart = True
+        self._shared.movable = moving
+        return moving
+
     def _take_all_back(self) -> None:
         for uid in list(self._apart):
             self._take_back(uid)
@@ -223,6 +266,8 @@ class Topic:
         subscriptions = {each.uid: each for each in self.serving}
         self._rotate()
         for uid, partitions in list(self._apart.items()):
+            if uid in self._resetting:
+                continue
             is_whole = len(partitions) >= self._shared.topic_partitions
             if not is_whole and time.monotonic() - self._grown_at[uid] < GATHER_SECONDS:
                 continue

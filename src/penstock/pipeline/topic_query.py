@@ -12,8 +12,10 @@ A topic has one for all its subscriptions, and one for each subscription whose l
 import itertools
 import logging
 import time
+from collections.abc import Collection, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,6 +43,14 @@ HEALTHY_SECONDS = 60.0
 WORKER_GONE = "a worker has failed or died; `penstock logs dispatcher` may say of what"
 
 
+class StoppedLanes(NamedTuple):
+    """Of a subscription that is to be moved."""
+
+    uid: str
+    query: int  # whose workers were to stop them
+    lanes: tuple[LaneKey, ...]  # that a worker had
+
+
 class TopicQuery:
     def __init__(self, place: str, environment: Environment, uid: str | None = None, *, is_old: bool = False) -> None:
         self.place = place
@@ -50,6 +60,9 @@ class TopicQuery:
         self.apart: frozenset[Lane] = frozenset()  # lanes that other queries serve
         self.pinned_apart: frozenset[str] = frozenset()  # uids of those who want another gear than the others
         self.only: frozenset[int] = frozenset()  # partitions; none: all of them
+        self.movable: frozenset[str] = (
+            frozenset()
+        )  # uids whose lanes have been stopped, to be moved by the next start
         self.behind: frozenset[Lane] = frozenset()  # lanes that a start which succeeded has left to other queries
         self.report = QueryReport(topic=place, state="starting")
         quiet_seconds = 0.0 if uid else environment.settings.quiet_minutes * 60
@@ -283,7 +296,8 @@ class TopicQuery:
     def _start(self, free_slots: int, gear: Gear | None) -> Running:
         environment, settings, wanted = self._environment, self._environment.settings, self.wanted
         may_part = self.uid is None and settings.private_queries > 0
-        asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope, self.pinned_apart)
+        movable = None if self._running is None else self._movable(self._running)
+        asked = Wanted(self.topic, wanted, self.apart, self.only, may_part, self._scope, self.pinned_apart, movable)
         clients = environment.clients(wanted)
         beginning = find_beginning(clients, environment.ledger, asked)
         if may_part and free_slots + self.partitions < 2 * beginning.partitions:  # no room for a query beside this
@@ -331,6 +345,12 @@ class TopicQuery:
         self._predecessor_until = None
         served = tuple(beginning.offsets)
         return Running(query, gear, assignment, wanted, served, checkpoint, time.time(), beginning.behind)
+
+    def _movable(self, running: Running) -> Set[str]:
+        """Uids of whose lanes nothing is in flight."""
+        served = {each.uid for each in running.subscriptions}
+        draining = {lane.subscription_uid for lane in self._environment.ledger.draining()}
+        return self.movable | {each.uid for each in self.wanted if each.uid not in served | draining}
 
     def _first_gear(self, beginning: Beginning, free_slots: int) -> Gear:
         """A topic that is new waits for its first event in live gear, as long as half of the slots are free."""
@@ -411,6 +431,40 @@ class TopicQuery:
         else:
             self._running = old
         self._failed(reason, state="failed" if has_taken_over else "refused")
+
+    def stop_lanes(self, uid: str, besides: Collection[int]) -> StoppedLanes | None:
+        """Makes the workers isolate the lanes of a subscription; all others go on. None: no worker has any.
+
+        ``besides``: partitions in which somebody else serves them.
+        """
+        running = self._running
+        if running is None or running.query is None:
+            return None
+        producer, scope, query = self._environment.producer, running.assignment.scope, self._next_number()
+        for partition in running.partitions:
+            claims.stop_lane(producer, scope, partition, uid, query)
+        watch = claims.Watch(self._environment.connection)
+        try:
+            watch.read_to_end(10.0)  # whoever claims a partition later has seen that the lane is stopped
+            held = [
+                each for each in running.partitions if watch.has_unclosed(scope, each, query << claims.QUERY_SHIFT)
+            ]
+        finally:
+            watch.close()
+        topic_id = running.assignment.topic_id
+        lanes = tuple(LaneKey(uid, topic_id, each) for each in held if each not in besides)
+        return StoppedLanes(uid, running.assignment.query, lanes)
+
+    def has_stopped(self, stopped: StoppedLanes) -> bool:
+        """Whether nothing is in flight for these lanes any more."""
+        ledger = self._environment.ledger
+        ledger.poll()
+        if any(lane.subscription_uid == stopped.uid for lane in ledger.draining()):
+            return False
+        if self._running is None or self._running.assignment.query != stopped.query:
+            return True  # that query has handed over since, or has failed
+        entries = [ledger.entry(lane) for lane in stopped.lanes]
+        return all(entry is not None and entry.record.is_parked for entry in entries)
 
     def _leave(self, old: Running) -> None:
         """Its workers have handed over; those that still wait for answers are not disturbed."""

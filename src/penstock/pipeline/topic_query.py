@@ -24,12 +24,13 @@ from penstock.errors import Misconfigured, PenstockError
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.gears import Gear, Gearbox
+from penstock.pipeline.held_lanes import DEAD_SECONDS
 from penstock.pipeline.leaving import end_query
 from penstock.pipeline.running import Environment, Running, cluster_of, failure_of, first_line
 from penstock.pipeline.session import slots
 from penstock.pipeline.start import Beginning, Lane, Wanted, find_beginning
 from penstock.pipeline.stream import PreparedQuery, QueryPlan, prepare_query, start_query
-from penstock.pipeline.worker import DEAD_SECONDS, SILENT, Assignment, scope_of, shared_scope
+from penstock.pipeline.worker import SILENT, Assignment, scope_of, shared_scope
 
 logger = logging.getLogger("penstock.dispatcher")
 

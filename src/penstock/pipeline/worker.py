@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark import TaskContext
@@ -39,6 +39,7 @@ from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
 from penstock.pipeline.delivery_counts import DeliveryCounts
 from penstock.pipeline.filter_errors import FilterErrors
+from penstock.pipeline.held_lanes import READ_SECONDS, HeldLanes
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
 from penstock.pipeline.marks import STANDBY, Marks
@@ -54,9 +55,7 @@ logger = logging.getLogger("penstock.worker")
 HAND_OVER_SECONDS = 0.1  # when somebody else claims the partition, he waits so long for what is in flight;
 LONGEST_LET_GO_SECONDS = 30.0  # and so long only with the lanes that it belongs to
 DRAINING_BEAT_SECONDS = 1.0  # how often the ledger is told that somebody still waits for answers
-PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder,
-DEAD_SECONDS = 5.0  # and when it is likely that there will be none
-READ_SECONDS = 20.0
+PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder
 STANDBY_SECONDS = 5.0  # without a row
 KEYS_SECONDS = 5.0  # how often signing keys are read again
 SILENT = "silent"  # nothing is noted
@@ -193,14 +192,6 @@ class Standby:
             self._clients = None
 
 
-class HeldBack(NamedTuple):
-    """A lane whose predecessor still waits for answers."""
-
-    place: int
-    record: LaneRecord  # the last that was seen of it,
-    until: float  # and how long to wait for another, on the monotonic clock
-
-
 class Holding:
     """A claimed partition: its lanes, and their records in the ledger."""
 
@@ -215,10 +206,10 @@ class Holding:
         self._keys_due = time.monotonic() + KEYS_SECONDS
         self._is_lost = False  # somebody else has claimed the partition
         self._beat_due: float | None = None  # set once the partition is handed over, and lanes still wait for answers
-        self._held_back: dict[LaneKey, HeldBack] = {}
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
         self._producer, self._watch = standby.clients()
+        self._held_back = HeldLanes(self._watch)
         self._ledger = ledger.LedgerWriter(self._producer)
         self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
@@ -331,18 +322,8 @@ class Holding:
             logger.warning("%s; a successor repeats what was in flight", error.message)
 
     def _go_on_with_released(self) -> None:
-        """Lanes whose predecessor has its last answer, or is dead: while it waits it writes every second."""
-        now = time.monotonic()
-        for key, held in list(self._held_back.items()):
-            record = self._record_of(key)
-            if record.draining and record == held.record and now > held.until:
-                self._watch.read_to_end(READ_SECONDS)  # we may have been the one who was not there
-                record = self._record_of(key)
-            if record.draining and record != held.record:
-                self._held_back[key] = HeldBack(held.place, record, now + DEAD_SECONDS)
-            elif not record.draining or now > held.until:
-                del self._held_back[key]
-                self._go_on(held.place, record)
+        for place, record in self._held_back.take_released():
+            self._go_on(place, record)
         if not self._held_back:
             self._records.erase_older(self._watch.ledger)
             self._watch.leave_ledger()
@@ -427,14 +408,15 @@ class Holding:
     def _lanes(self, keys: list[LaneKey]) -> list[Lane]:
         lanes, window = [], self._assignment.limits.window
         for place, (key, subscription) in enumerate(zip(keys, self._assignment.subscriptions(), strict=True)):
-            entry, record = self._watch.ledger.entry(key), self._record_of(key)
+            entry = self._watch.ledger.entry(key)
+            record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
             limits = share(subscription.delivery, window, self._assignment.partitions)
             lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
             lane.partition = self._partition
             lane.is_parked = self._is_apart(key, entry)
             if record.draining and not lane.is_parked:
                 lane.hold_back()
-                self._held_back[key] = HeldBack(place, record, time.monotonic() + DEAD_SECONDS)
+                self._held_back.hold(key, place, record)
             if self._assignment.delivery_log == SILENT:
                 lane.tally = SilentTally()
             self._give_keys(lane)

@@ -1,0 +1,51 @@
+"""Lanes that a worker may not begin yet, since its predecessor still waits for answers to them.
+
+    draining in the ledger ─▶ held back ─▶ the last record has come, or none for five seconds ─▶ the worker goes on
+
+Owned by the worker, which asks in each round.
+"""
+
+import time
+from typing import NamedTuple
+
+from penstock.kafka.claims import Watch
+from penstock.kafka.ledger import LaneKey, LaneRecord
+
+DEAD_SECONDS = 5.0  # a worker that waits for answers writes every second
+READ_SECONDS = 20.0
+
+
+class HeldLane(NamedTuple):
+    place: int
+    record: LaneRecord  # the last that was seen of it,
+    until: float  # and how long to wait for another, on the monotonic clock
+
+
+class HeldLanes:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._held: dict[LaneKey, HeldLane] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def hold(self, key: LaneKey, place: int, record: LaneRecord) -> None:
+        self._held[key] = HeldLane(place, record, time.monotonic() + DEAD_SECONDS)
+
+    def take_released(self) -> list[tuple[int, LaneRecord]]:
+        """The places of lanes that the worker goes on with, and from where."""
+        now, released = time.monotonic(), []
+        if any(now > held.until for held in self._held.values()):
+            self._watch.read_to_end(READ_SECONDS)  # it may be this process that was not there
+        for key, held in list(self._held.items()):
+            record = self._record(key)
+            if not record.draining or (record == held.record and now > held.until):
+                del self._held[key]
+                released.append((held.place, record))
+            elif record != held.record:
+                self.hold(key, held.place, record)
+        return released
+
+    def _record(self, key: LaneKey) -> LaneRecord:
+        entry = self._watch.ledger.entry(key)
+        return entry.record if entry else LaneRecord(0)

@@ -93,3 +93,33 @@ def test_the_position_never_passes_an_open_offset_nor_goes_back(
         assert progress.position >= highest
         assert progress.position <= min(still_open, default=offset + 1)
         highest = progress.position
+
+
+@given(wanted=st.sets(st.integers(0, 40)), seed=st.integers(), reads=st.integers(0, 41))
+def test_what_a_predecessor_finishes_after_the_hand_over_is_not_repeated(
+    wanted: set[int], seed: int, reads: int
+) -> None:
+    """Kept promise: a lane that was held back goes on with exactly what its predecessor has not finished."""
+    dice = random.Random(seed)
+    old = Progress(0)
+    for offset in sorted(wanted):
+        old.take_on(offset)
+    old.pass_by(40)
+    early = {each for each in wanted if dice.random() < 0.3}
+    for each in early:
+        old.finish(each)
+    new = Progress(old.position, old.beyond())
+    taken = [each for each in sorted(wanted) if each < reads and not new.is_done(each)]
+    for each in taken:
+        new.take_on(each)
+    late = {each for each in wanted - early if dice.random() < 0.3}
+    for each in late:
+        old.finish(each)
+    assert set(new.catch_up(old.position, old.beyond())) == late & set(taken)
+    repeated = [each for each in sorted(wanted) if each >= reads and not new.is_done(each)]
+    for each in repeated:
+        new.take_on(each)
+    still_open = set(taken + repeated) - late
+    assert still_open == wanted - early - late
+    for each in still_open:
+        new.finish(each)

@@ -107,6 +107,33 @@ def test_a_change_silences_nobody_though_a_subscriber_is_slow(
         assert came == wanted
 
 
+@pytest.mark.parametrize("killed", ["old", "new"])
+def test_a_kill_while_a_slow_lane_is_handed_over_loses_nothing(world: World, sink: "type[Sink]", killed: str) -> None:
+    """Kept promise: kill -9 of the worker that still waits for an answer, or of the one that waits for it: all events
+    come, those of the slow subscriber in their order."""
+    quick, slow = sink(), sink()
+    path = f"/killed-{killed}"
+    slow.answer(path, delay_seconds=10.0)
+    first = world.subscribe(quick.url + path, partitions=1, gear="live")
+    only_slow = ({"exact": {"type": "slow"}},)
+    world.subscribe(slow.url + path, 1, first.topic, filters=only_slow, order="ordered", gear="live")
+    topic_id = topic_id_of(world, first.topic)
+    with steady_stream(world, first.topic) as sent:
+        slow.wait_for(1, path)
+        quick.wait_for(RATE, path)
+        old = worker_of(world, topic_id)
+        slow.answer(path)
+        world.subscribe(quick.url + "/other", 1, first.topic, gear="live")
+        new = until(lambda: (now := worker_of(world, topic_id)) not in (0, old) and now, "another worker serves")
+        os.kill(old if killed == "old" else new, signal.SIGKILL)
+        reached = quick.count(path)
+        quick.wait_for(reached + 2 * RATE, path, 60)
+    until(lambda: set(sent) <= set(ids(quick.at(path))), "the quick one has all")
+    wanted = [each for each in sent if int(each) % SLOW_EVERY == 0]
+    until(lambda: set(wanted) <= set(ids(slow.at(path))), "the slow one has all")
+    assert list(dict.fromkeys(ids(slow.at(path)))) == wanted, "in order"
+
+
 def topic_id_of(world: World, topic: str) -> str:
     return topics.describe(world.kafka.admin(), [topic])[topic].topic_id
 

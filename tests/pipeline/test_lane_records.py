@@ -128,3 +128,50 @@ def test_a_floor_stays_while_a_lane_that_left_needs_it() -> None:
     known = log.read()
     assert known.generations(floor_key(KEYS[0])) == []
     assert [entry.record.position for key in KEYS if (entry := known.entry(key))] == [200, 200, 200, 100]
+
+
+def test_a_lane_that_waits_for_answers_is_handed_over_later_than_the_others() -> None:
+    """Kept promise: all others are released at once; the slow lane keeps its mark until its last answer, a successor
+    writes nothing about it before, and a third generation sees the same."""
+    log = Log()
+    old = lanes_from(Ledger())
+    records = LaneRecords(LedgerWriter(log), 7, KEYS, old)
+    records.write_all()
+    for offset in (3, 5):
+        old[1].progress.take_on(offset)
+    old[1].busy = 2
+    records.hand_over(9)
+    for successor in (8, 9):
+        known = log.read()
+        marked = [entry.record.draining > 0 for key in KEYS if (entry := known.entry(key))]
+        assert marked == [False, True, False, False]
+        assert known.draining() == {KEYS[1]: 7}
+        lanes = lanes_from(known)
+        lanes[1].hold_back()
+        following = LaneRecords(LedgerWriter(log), successor, KEYS, lanes)
+        following.write_all()
+        following.erase_older(known)
+        following.write_moved(19)
+        before = known.entry(KEYS[1])
+        records.write_draining()
+        after = log.read().entry(KEYS[1])
+        assert before is not None
+        assert after is not None
+        assert (after.generation, after.record.position) == (7, 3)
+        assert after.record.draining > before.record.draining, "a sign of life"
+    assert not records.has_drained
+    old[1].busy = 0
+    for offset in (3, 5):
+        old[1].progress.finish(offset)
+    assert records.has_drained
+    records.write_draining()
+    released = log.read().entry(KEYS[1])
+    assert released is not None
+    assert (released.generation, released.record.position, released.record.draining) == (7, 10, 0)
+    lanes[1].go_on(released.record.position, released.record.beyond, {})
+    following.go_on(1)
+    following.write_moved(29)
+    known = log.read()
+    entries = [entry for key in KEYS if (entry := known.entry(key))]
+    assert [(each.generation, each.record.position) for each in entries] == [(9, 30)] * len(KEYS)
+    assert not known.draining()

@@ -112,10 +112,9 @@ class Deliveries:
         if not lane.is_parked:
             self._begin_waiting(lane, time.monotonic())
 
-    def isolate(self, lane: Lane) -> None:
-        """Nothing more begins in this lane; somebody else goes on with it."""
-        if not lane.is_parked:
-            self._park(lane)
+    def isolate(self, lane: Lane) -> list[int]:
+        """Nothing more begins in this lane; somebody else goes on with it. The offsets of what is in flight."""
+        return [] if lane.is_parked else self._park(lane)
 
     def holds(self) -> dict[str, Holds]:
         """What is in hand for each subscription, by uid."""
@@ -222,13 +221,14 @@ class Deliveries:
         if lane is not None:
             self._park(lane)
 
-    def _park(self, lane: Lane) -> None:
-        retries = self._timers.drop(lane)
+    def _park(self, lane: Lane) -> list[int]:
+        rows = [row for attempt in self._timers.drop(lane) for row in attempt.rows]
         self._draining[lane] = time.monotonic() + DRAIN_SECONDS
-        self._let_rows_go(lane.park())
-        for attempt in retries:
-            self._let_rows_go(attempt.rows)
+        rows += lane.park()
+        self._let_rows_go(rows)
+        left = {row.offset for row in rows}
         lane.complain("parked at", self.seen_offset, f"{lane.progress.open_count} events are unfinished")
+        return [each for each in lane.progress.open_offsets() if each not in left]
 
     def _end_draining(self, now: float) -> None:
         """What hangs in a parked lane is not waited for any longer than this; whoever goes on sends it again."""

@@ -38,6 +38,9 @@ class Progress:
     def open_count(self) -> int:
         return len(self._open)
 
+    def open_offsets(self) -> list[int]:
+        return list(self._open)
+
     def is_done(self, offset: int) -> bool:
         """Whether this offset needs nothing: seen here already, or finished by a predecessor."""
         if offset < self._next:

@@ -48,6 +48,7 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: tuple[tuple[int, int], ...] = ()  # offsets that have failed, and how often
     is_parked: bool = False  # its worker has let go of it: a query of its own may go on
     draining: int = 0  # its worker begins nothing any more, and waits for answers; counts up as a sign of life
+    stopped: tuple[int, ...] = ()  # what was in flight when the lane was stopped to be moved
     format: int = FORMAT
 
 

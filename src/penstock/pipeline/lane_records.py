@@ -31,6 +31,7 @@ class LaneRecords:
         # All others are written elsewhere.
         self._own = [place for place, lane in enumerate(lanes) if not (lane.is_parked or lane.is_held_back)]
         self._draining = 0  # counts the records since the hand-over
+        self._stopped: dict[Lane, tuple[int, ...]] = {}
         self._floor_key = floor_key(keys[0])
         self._floor = 0
         self._is_open = [False] * len(lanes)  # as the ledger has it
@@ -44,6 +45,10 @@ class LaneRecords:
         """With a lane that was held back; a record of it comes with the next tick."""
         self._own.append(place)
         self._is_open[place] = True  # as its predecessor left it
+
+    def note_stopped(self, lane: Lane, in_flight: Sequence[int]) -> None:
+        """What a lane that is to be moved still waits for; it counts wherever the lane is moved to."""
+        self._stopped[lane] = tuple(in_flight)
 
     def hand_over(self, seen_offset: int) -> None:
         """The last record of every lane that waits for no answer, and a mark for the others."""
@@ -103,5 +108,13 @@ class LaneRecords:
         is_open = progress.is_open or lane.is_parked
         self._is_open[place] = is_open
         attempts = tuple(lane.failing.items())
-        record = LaneRecord(progress.position, progress.beyond(), is_open, attempts, lane.is_drained, draining)
+        record = LaneRecord(
+            progress.position,
+            progress.beyond(),
+            is_open,
+            attempts,
+            lane.is_drained,
+            draining,
+            self._stopped.get(lane, ()),
+        )
         self._writer.write(self._keys[place], self._generation, record)

@@ -31,7 +31,8 @@ class LeavingQueries:
 
     def slots(self, place: str) -> int:
         """Tasks of the queries that leave this topic."""
-        return sum(len(running.partitions) for of, running in self._leaving.values() if of == place)
+        leaving = list(self._leaving.values())  # a copy: other threads ask too
+        return sum(len(running.partitions) for of, running in leaving if of == place)
 
     def add(self, place: str, running: "Running", ledger: FollowedLedger) -> None:
         """A query whose workers have handed over. It is stopped at once if nothing is in flight."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from penstock.contract.model import Subscription
+from penstock.delivery.progress import Progress, Range
 from penstock.errors import Misconfigured
 from penstock.kafka import claims, group_image, ledger, topics
 from penstock.kafka.clients import Clients
-from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import FollowedLedger, LaneKey, LaneRecord, Ledger, LedgerPart
 
@@ -64,7 +64,7 @@ def find_beginning(clients: Clients, followed: FollowedLedger, wanted: Wanted) -
     if state is None:
         raise Misconfigured(f"topic {topic} does not exist")
     earliest = topics.earliest_offsets(admin, topic, state.partitions)
-    mover = _Mover(followed.connection, state.topic_id, wanted.scope(state.topic_id))
+    mover = _Mover(followed, state.topic_id, wanted.scope(state.topic_id))
     # Those that another query serves are not moved under its hands; it is stopped first (``Topic.reset``).
     apart = {*wanted.apart, *((uid, each) for uid in wanted.pinned_apart for each in range(state.partitions))}
     elsewhere = {uid for uid, _ in wanted.apart}
@@ -141,18 +141,29 @@ def lowest_position(
 class _Mover:
     """Moves lanes, under a generation that is higher than the present one. Nobody may be serving them."""
 
-    def __init__(self, connection: KafkaConnection, topic_id: str, scope: str) -> None:
+    def __init__(self, followed: FollowedLedger, topic_id: str, scope: str) -> None:
         self.topic_id = topic_id
-        self._connection = connection
+        self._followed = followed
         self._scope = scope
 
     def move(self, subscription: Subscription, asked: Mapping[int, int]) -> None:
-        producer = self._connection.producer()
+        producer = self._followed.connection.producer()
         writer = ledger.LedgerWriter(producer)
         generation = claims.next_query_number(producer, self._scope) << claims.QUERY_SHIFT
         for partition, offset in asked.items():
-            writer.write(LaneKey(subscription.uid, self.topic_id, partition), generation, LaneRecord(offset))
+            lane = LaneKey(subscription.uid, self.topic_id, partition)
+            writer.write(lane, generation, LaneRecord(offset, self._finished_since(lane, offset)))
         writer.flush(f"the new position of {subscription.group}")
+
+    def _finished_since(self, lane: LaneKey, offset: int) -> tuple[Range, ...]:
+        """What was in flight when the lane was stopped, and is delivered by now: it is not sent again."""
+        entry = self._followed.entry(lane)
+        if entry is None:
+            return ()
+        progress = Progress(entry.record.position, entry.record.beyond)
+        return tuple(
+            (each, each) for each in sorted(entry.record.stopped) if each >= offset and progress.is_done(each)
+        )
 
 
 def _obey_resets(groups: Groups, subscriptions: Sequence[Subscription], mover: _Mover) -> None:

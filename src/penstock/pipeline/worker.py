@@ -302,8 +302,8 @@ class Holding:
         for uid, query in self._watch.stopped(self._assignment.scope, self._partition).items():
             if query > self._assignment.query:
                 for lane in self._deliveries.lanes:
-                    if lane.subscription.uid == uid:
-                        self._deliveries.isolate(lane)
+                    if lane.subscription.uid == uid and not lane.is_parked:
+                        self._records.note_stopped(lane, self._deliveries.isolate(lane))
 
     # ── hand-over ─────────────────────────────────────────────────────────────────────────────────
 

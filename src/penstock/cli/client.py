@@ -6,9 +6,12 @@ In: the server's URL. Out: JSON. Used by every command that needs a running syst
 import http.client
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock.access.tokens import authorization
+from penstock.cli.credentials import token_for
 from penstock.control.kinds import Kind, Resource
 from penstock.errors import Misconfigured, PenstockError, Rejected, Unavailable
 
@@ -19,20 +22,41 @@ class NotFound(Rejected):
     """The server knows no such thing."""
 
 
+class Unauthorized(Rejected):
+    """The server requires a token, and had none or a wrong one."""
+
+
 class Client:
-    def __init__(self, server: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, server: str, timeout_seconds: float = TIMEOUT_SECONDS, *, data_dir: Path | None = None
+    ) -> None:
+        """``data_dir``: where its token may be; by default as this environment says."""
         parts = urlsplit(server if "://" in server else f"http://{server}")
         try:
-            port = parts.port or 80
+            port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:  # not a number, or out of range
             port = 0
-        if parts.scheme != "http" or not parts.hostname or not port:
+        if parts.scheme not in ("http", "https") or not parts.hostname or not port:
             raise Misconfigured(f"the server's address {server} is not an http URL", hint="http://127.0.0.1:8090")
-        self.server = f"http://{parts.netloc}"
-        self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=timeout_seconds)
+        self.server = f"{parts.scheme}://{parts.netloc}"
+        self._connection = self._connect(timeout_seconds)
+        self._headers = {"Content-Type": "application/json"}
+        token = token_for(parts.hostname, port, data_dir)
+        if token is not None:
+            self._headers["Authorization"] = authorization(token)
+
+    def _connect(self, timeout_seconds: float | None = None) -> http.client.HTTPConnection:
+        parts = urlsplit(self.server)
+        if parts.scheme == "https":
+            return http.client.HTTPSConnection(parts.hostname or "", parts.port or 443, timeout=timeout_seconds)
+        return http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=timeout_seconds)
 
     def get(self, path: str) -> Any:
         return self._call("GET", path)[0]
+
+    def text(self, path: str) -> str:
+        """What is no JSON, such as metrics."""
+        return self._raw("GET", path)[1].decode(errors="replace")
 
     def listing(self, kind: Kind, namespace: str | None) -> list[Resource]:
         return list(self.get(_collection(kind, namespace))["items"])
@@ -61,10 +85,9 @@ class Client:
 
     def watch(self, kind: Kind, namespace: str | None) -> Iterator[dict[str, Any]]:
         """Changes as they come, the present objects first; ends when the server does."""
-        parts = urlsplit(self.server)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80)
+        connection = self._connect()
         try:
-            connection.request("GET", _collection(kind, namespace) + "?watch=1")
+            connection.request("GET", _collection(kind, namespace) + "?watch=1", headers=self._headers)
             response = connection.getresponse()
             if response.status != http.client.OK:
                 raise _explained(response.status, response.read())
@@ -77,11 +100,10 @@ class Client:
 
     def lines(self, path: str, body: Any = None) -> Iterator[bytes]:
         """The lines of an answer as they come; whoever stops reading ends what the server does for them."""
-        parts = urlsplit(self.server)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80)
+        connection = self._connect()
         try:
             payload = None if body is None else json.dumps(body).encode()
-            connection.request("GET" if body is None else "POST", path, payload, {"Content-Type": "application/json"})
+            connection.request("GET" if body is None else "POST", path, payload, self._headers)
             response = connection.getresponse()
             if response.status != http.client.OK:
                 raise _explained(response.status, response.read())
@@ -91,7 +113,7 @@ class Client:
         finally:
             connection.close()
 
-    def _call(self, method: str, path: str, body: Any = None) -> tuple[Any, dict[str, str]]:
+    def _raw(self, method: str, path: str, body: Any = None) -> tuple[dict[str, str], bytes]:
         try:
             status, headers, raw = self._exchange(method, path, body)
         except (OSError, http.client.HTTPException) as error:
@@ -99,6 +121,10 @@ class Client:
             raise self._unreachable(error) from error
         if status >= http.client.BAD_REQUEST:
             raise _explained(status, raw)
+        return headers, raw
+
+    def _call(self, method: str, path: str, body: Any = None) -> tuple[Any, dict[str, str]]:
+        headers, raw = self._raw(method, path, body)
         try:
             return json.loads(raw), headers
         except ValueError:
@@ -108,12 +134,12 @@ class Client:
     def _exchange(self, method: str, path: str, body: Any) -> tuple[int, dict[str, str], bytes]:
         payload = None if body is None else json.dumps(body).encode()
         try:
-            self._connection.request(method, path, payload, {"Content-Type": "application/json"})
+            self._connection.request(method, path, payload, self._headers)
             response = self._connection.getresponse()
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
             # The server may close an idle connection at any time. Every call here can be repeated.
             self._connection.close()
-            self._connection.request(method, path, payload, {"Content-Type": "application/json"})
+            self._connection.request(method, path, payload, self._headers)
             response = self._connection.getresponse()
         return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
 
@@ -141,6 +167,10 @@ def _explained(status: int, raw: bytes) -> PenstockError:
     except (ValueError, KeyError, TypeError):
         message, hint, lines = f"the server answered {status}: {raw[:200].decode(errors='replace')}", None, []
     text = "\n".join([message, *lines])
+    if status == http.client.UNAUTHORIZED:
+        return Unauthorized(
+            text, hint="--token-file FILE (PENSTOCK_TOKEN_FILE) names the file with the server's run/admin.token"
+        )
     if status == http.client.NOT_FOUND:
         return NotFound(text, hint=hint)
     if status >= http.client.INTERNAL_SERVER_ERROR:

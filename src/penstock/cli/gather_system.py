@@ -183,7 +183,11 @@ def metrics(scene: Scene) -> Iterator[Found]:
     """Of each process that shows some."""
     state = scene.state
     host = str(state.get("host", "127.0.0.1"))
-    targets = {"controller": f"{scene.server}/metrics"}
+    try:
+        yield File("metrics/controller.prom", scene.text("/metrics"))
+    except PenstockError as error:
+        yield Missing("metrics of the controller", f"{scene.server}/metrics: {error.message}")
+    targets: dict[str, str] = {}
     if state.get("ingress_port"):
         targets["receiver"] = http_url(host, int(state["ingress_port"])) + "/metrics"
     dispatcher = next((each.get("address", "") for each in scene.facts.parts if each["name"] == "dispatcher"), "")

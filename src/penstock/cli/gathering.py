@@ -95,9 +95,13 @@ class Scene:
                 self._away = error
             raise
 
+    def text(self, path: str) -> str:
+        """From the admin API, as it is."""
+        return self._client.text(path)
+
     @cached_property
     def _client(self) -> Client:
-        return Client(self.server, timeout_seconds=API_SECONDS)
+        return Client(self.server, timeout_seconds=API_SECONDS, data_dir=self.directory.data_dir)
 
     @property
     def kafka(self) -> KafkaConnection:

@@ -119,6 +119,7 @@ def _supervise(
             "host": settings.host,
             "ingress_port": settings.ingress_port,
             "admin_port": settings.admin_port,
+            "admin_token_file": str(settings.admin_token_path),
             "bootstrap_servers": settings.kafka_address,
         }
         Supervisor(plan.parts(settings, run_id), directory, run_id, show, about).run(patience)

@@ -16,6 +16,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError  # typer h
 from penstock import __version__
 from penstock.child import RUN_VARIABLE
 from penstock.cli.lazy import Entry, app_of
+from penstock.cli.options import TOKEN_FILE
 from penstock.cli.output import complain
 from penstock.errors import Misused, PenstockError
 
@@ -25,6 +26,7 @@ COMMANDS = (
     Entry("up", "up:up", "Start everything here: Kafka, controller, receiver and dispatcher.", SYSTEM),
     Entry("down", "down:down", "End what `up` started.", SYSTEM),
     Entry("status", "status:status", "How the system and its parts are.", SYSTEM),
+    Entry("dashboard", "dashboard:dashboard", "A link that opens the dashboard in a browser, once.", SYSTEM),
     Entry("top", "top:top", "What flows, what waits and what fails, live.", SYSTEM),
     Entry("lag", "lag:lag", "How far behind each subscription is.", SYSTEM),
     Entry("logs", "logs:logs", "What all parts have said, merged by time.", SYSTEM),
@@ -77,12 +79,18 @@ def _show_version(asked: bool) -> None:
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and debug logs.")] = False,
+    token_file: Annotated[
+        str | None,
+        typer.Option(envvar=TOKEN_FILE, help="The file with the token of the admin API.", metavar="FILE"),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and end.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     from penstock.telemetry import logs
 
+    if token_file:
+        os.environ[TOKEN_FILE] = token_file
     is_part = any(entry.name == context.invoked_subcommand and entry.panel == PARTS for entry in COMMANDS)
     logs.configure(os.environ.get("PENSTOCK_LOG_LEVEL", "INFO" if is_part else "WARNING"), debug=debug)
 
@@ -90,15 +98,25 @@ def _options(
 def run(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the ``penstock`` command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_exit_code(_debug_first(given)))
+    sys.exit(_exit_code(_global_first(given)))
 
 
-def _debug_first(arguments: list[str]) -> list[str]:
-    """``--debug`` is understood wherever it stands."""
+def _global_first(arguments: list[str]) -> list[str]:
+    """``--debug`` and ``--token-file FILE`` are understood wherever they stand."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    if "--debug" not in arguments[:end]:
-        return arguments
-    return ["--debug", *(argument for argument in arguments[:end] if argument != "--debug"), *arguments[end:]]
+    own: list[str] = []
+    moved: list[str] = []
+    rest = iter(arguments[:end])
+    for each in rest:
+        if each == "--debug":
+            moved.insert(0, each)
+        elif each.startswith("--token-file="):
+            moved.append(each)
+        elif each == "--token-file":
+            moved += [each, *[value for value in [next(rest, None)] if value is not None]]
+        else:
+            own.append(each)
+    return [*moved, *own, *arguments[end:]]
 
 
 def _misused(error: ClickException, arguments: Sequence[str]) -> None:

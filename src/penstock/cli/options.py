@@ -11,6 +11,7 @@ SOME_FAILED = 3  # exit code: of several, some
 
 DEFAULT_SERVER = "http://127.0.0.1:8090"
 DEFAULT_NAMESPACE = "default"
+TOKEN_FILE = "PENSTOCK_TOKEN_FILE"
 
 Server = Annotated[
     str,
@@ -25,6 +26,22 @@ PlainOutput = Annotated[str, typer.Option("--output", "-o", help="json or table.
 DataDir = Annotated[
     str, typer.Option(envvar="PENSTOCK_DATA_DIR", help="The data directory that `up` was given.", metavar="DIR")
 ]
+
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allowed-host", help="A further host name of the admin API; may be repeated.", metavar="NAME"),
+]
+RequireToken = Annotated[
+    bool, typer.Option("--require-token", help="Require the admin token also on this machine.", show_default=False)
+]
+
+
+def access_flags(allowed_hosts: list[str] | None, *, require_token: bool) -> dict[str, str | None]:
+    """As settings; None: not given."""
+    return {
+        "allowed_hosts": ",".join(allowed_hosts) if allowed_hosts else None,
+        "admin_auth": "always" if require_token else None,
+    }
 
 
 def checked(output: str, *accepted: str) -> str:

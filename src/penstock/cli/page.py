@@ -11,7 +11,7 @@ def page(settings: UpSettings) -> str:
     kafka = "your own" if settings.bootstrap_servers else "embedded"
     rows = [
         ("Events in", f"{http_url(settings.host, settings.ingress_port)}/NAMESPACE/NAME"),
-        ("Admin, dashboard", f"{admin}/"),
+        ("Admin, dashboard", f"{admin}/" + (" (a token is required)" if settings.needs_token else "")),
         ("Kafka", f"{settings.kafka_address} ({kafka})"),
         ("Dispatcher", f"Spark {settings.master}, {settings.gear}"),
         ("Data and logs", str(settings.data_path)),
@@ -19,6 +19,9 @@ def page(settings: UpSettings) -> str:
     lines = ["", *(f"  {label:<18}{value}" for label, value in rows), ""]
     if admin != DEFAULT_ADMIN_URL:
         lines.append(f"  Before others:    export PENSTOCK_SERVER={admin}")
+    if settings.needs_token and settings.data_dir != ".penstock":
+        lines.append(f"  Its token is in:  export PENSTOCK_DATA_DIR={settings.data_path}")
+    lines.append("  Dashboard:        penstock dashboard")
     lines.append("  Next:             penstock status")
     end = f"penstock down --data-dir {settings.data_path}" if settings.data_dir != ".penstock" else "penstock down"
     lines.append(f"  The end:          {end}")

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
+from penstock.access.hosts import allowed_names
+from penstock.access.tokens import keep_token
 from penstock.child import RUN_VARIABLE, Command
 from penstock.cli.up_settings import UpSettings, environment_of_parts
 from penstock.errors import Misconfigured
@@ -27,6 +29,8 @@ def check(settings: UpSettings) -> None:
     """Refuses what cannot work before anything is started."""
     if settings.gear not in ("auto", "live", "bulk"):
         raise Misconfigured(f'--gear "{settings.gear}" is none of auto, live, bulk', hint="--gear auto")
+    allowed_names(settings.allowed_hosts)
+    keep_token(settings.admin_token_path)
     trace_settings(load(ReceiverSettings))
     wanted = {"--ingress-port": [settings.ingress_port], "--admin-port": [settings.admin_port]}
     if not settings.bootstrap_servers:

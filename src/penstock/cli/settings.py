@@ -51,6 +51,8 @@ def settings(
         return
     if running is None and "controller" in chosen:
         say(f"no controller answers at {server}: its settings are shown as this environment sets them")
+    elif running is not None and "controller" in chosen:
+        say(f"dashboard: `penstock dashboard`; a token {_required(server)}")
     heads = [
         Column("SETTING"),
         Column("VALUE", 99, shorten=True),
@@ -73,11 +75,20 @@ def _rows(module: str, cls: str) -> list[dict[str, Any]] | None:
     return [asdict(row) for row in in_force(found)] if found is not None else None
 
 
-def _running_controller(server: str) -> list[dict[str, Any]] | None:
+def _required(server: str) -> str:
     from penstock.cli.client import Client
+
+    is_required = Client(server).get("/api/penstock/session")["token_required"]
+    return "is required" if is_required else "is not required on this machine"
+
+
+def _running_controller(server: str) -> list[dict[str, Any]] | None:
+    from penstock.cli.client import Client, Unauthorized
     from penstock.errors import PenstockError
 
     try:
         return list(Client(server, timeout_seconds=2.0).get("/api/penstock/settings"))
+    except Unauthorized:
+        raise
     except PenstockError:
         return None

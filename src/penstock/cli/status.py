@@ -42,6 +42,8 @@ def _show(system: dict[str, Any], resources: list[tuple[Any, list[Any]]]) -> Non
 
     heads = [Column("PART"), Column("STATE"), Column("ADDRESS", 50), Column("REASON", 60, shorten=True)]
     show_table(heads, [[p["name"], p["state"], p["address"], p["reason"]] for p in system["parts"]])
+    required = "is required" if system.get("token_required") else "is not required on this machine"
+    say(f"dashboard: `penstock dashboard`; a token {required}")
     if not any(found for _, found in resources):
         say("\nno resources yet: `penstock apply -f FILE` makes some")
     for kind, found in resources:

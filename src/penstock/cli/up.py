@@ -9,12 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.cli import options
+
 
 def up(  # noqa: PLR0913 (one option per setting)
     data_dir: Annotated[str | None, typer.Option(help="Where data and logs are kept.", metavar="DIR")] = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on.", metavar="ADDRESS")] = None,
     ingress_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Where events come in.")] = None,
     admin_port: Annotated[int | None, typer.Option(min=1, max=65535, help="API and dashboard.")] = None,
+    allowed_host: options.AllowedHosts = None,
+    require_token: options.RequireToken = False,
     kafka_port: Annotated[int | None, typer.Option(min=1, max=65533, help="The embedded Kafka.")] = None,
     kafka_brokers: Annotated[int | None, typer.Option(help="Brokers of the embedded Kafka, 1 to 3.")] = None,
     bootstrap_servers: Annotated[
@@ -42,6 +46,7 @@ def up(  # noqa: PLR0913 (one option per setting)
         "host": host,
         "ingress_port": ingress_port,
         "admin_port": admin_port,
+        **options.access_flags(allowed_host, require_token=require_token),
         "kafka_port": kafka_port,
         "kafka_brokers": kafka_brokers,
         "bootstrap_servers": bootstrap_servers,

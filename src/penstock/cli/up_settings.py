@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from penstock.control.settings import admin_token_path, needs_token
 from penstock.kafka.server_files import ClusterSpec
 from penstock.settings import setting
 
@@ -14,6 +16,11 @@ class UpSettings:
     host: str = setting("127.0.0.1", "the address that everything listens on")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
     admin_port: int = setting(8090, "the port of the admin API and the dashboard")
+    allowed_hosts: str = setting("", "further host names by which the admin API is reached, with commas")
+    admin_auth: Literal["auto", "always"] = setting(
+        "auto", "whether the admin API requires a token; auto: when it listens beyond this machine"
+    )
+    admin_token_file: str = setting("", "where that token is kept; empty: run/admin.token in the data directory")
     kafka_port: int = setting(9092, "the port of the embedded Kafka; further brokers take the next ones")
     kafka_brokers: int = setting(1, "brokers of the embedded Kafka, 1 to 3")
     bootstrap_servers: str | None = setting(None, "a Kafka cluster of your own, instead of the embedded one")
@@ -27,6 +34,14 @@ class UpSettings:
     @property
     def data_path(self) -> Path:
         return Path(self.data_dir).expanduser().absolute()
+
+    @property
+    def admin_token_path(self) -> Path:
+        return admin_token_path(self.data_dir, self.admin_token_file)
+
+    @property
+    def needs_token(self) -> bool:
+        return needs_token(self.host, self.admin_auth)
 
     @property
     def cluster(self) -> ClusterSpec:
@@ -45,6 +60,9 @@ def environment_of_parts(settings: UpSettings, java_home: Path) -> Mapping[str, 
         "PENSTOCK_HOST": settings.host,
         "PENSTOCK_INGRESS_PORT": str(settings.ingress_port),
         "PENSTOCK_ADMIN_PORT": str(settings.admin_port),
+        "PENSTOCK_ALLOWED_HOSTS": settings.allowed_hosts,
+        "PENSTOCK_ADMIN_AUTH": settings.admin_auth,
+        "PENSTOCK_ADMIN_TOKEN_FILE": str(settings.admin_token_path),
         "PENSTOCK_BOOTSTRAP_SERVERS": settings.kafka_address,
         "PENSTOCK_MASTER": settings.master,
         "PENSTOCK_GEAR": settings.gear,

@@ -14,7 +14,7 @@
     GET    /api/penstock/jobs, /api/penstock/jobs/ID                       POST …/ID/cancel
     GET    /api/penstock/live, /api/penstock/history, /api/penstock/topics see ``live``
     POST   /api/penstock/trial                                             {"filters": […], "of": "Broker/default/x"}
-    GET    /healthz, /readyz, /metrics; / and /static/… are the dashboard
+    GET    /healthz, /readyz, /metrics; / and /static/… are the dashboard; /login and sessions, see ``guard``
 
 Errors are ``{"error", "problems": [{"field", "message"}], "hint"}``. Thin handlers over ``store``, ``parts`` and
 ``lag``; what blocks runs in a thread.
@@ -28,6 +28,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -48,6 +49,9 @@ from penstock.control import (
 from penstock.control.answers import error_response, json_body
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
+from penstock.control.guard import login
+from penstock.control.guard.middleware import Guard
+from penstock.control.guard.policy import Access
 from penstock.control.kinds import KINDS, Kind, collection_path, kind_of_word, nearest
 from penstock.control.settings import ControllerSettings
 from penstock.control.store import Conflict, Invalid
@@ -73,15 +77,16 @@ async def on_error(_request: Request, error: Exception) -> Response:
     raise error
 
 
-def application(controller: Controller, watchers: Watchers, flags: dict[str, Any]) -> Starlette:
+def application(controller: Controller, watchers: Watchers, flags: dict[str, Any], access: Access) -> Starlette:
     """The whole API. ``flags`` are the settings that came from the command line, to show where values came from."""
     routes = [
         *pages.routes(),
+        *login.routes(access),
         *pausing.routes(controller),
         Route("/healthz", _healthz),
         Route("/readyz", _readyz(controller)),
         Route("/metrics", _metrics(controller)),
-        Route("/api/penstock/status", _status(controller)),
+        Route("/api/penstock/status", _status(controller, access)),
         Route("/api/penstock/settings", _settings(flags)),
         Route("/api/penstock/lag/{namespace}/{name}", _lag(controller)),
         Route("/api/penstock/dependents/{namespace}/{name}", _dependents(controller)),
@@ -97,6 +102,7 @@ def application(controller: Controller, watchers: Watchers, flags: dict[str, Any
         routes += _kind_routes(kind, controller, watchers)
     return Starlette(
         routes=routes,
+        middleware=[Middleware(Guard, access=access)],
         exception_handlers={PenstockError: on_error, 404: _not_found, 405: _wrong_method},
     )
 
@@ -199,10 +205,10 @@ def _readyz(controller: Controller) -> Handler:
     return readyz
 
 
-def _status(controller: Controller) -> Handler:
+def _status(controller: Controller, access: Access) -> Handler:
     async def status(_request: Request) -> Response:
         system = await run_in_threadpool(parts.look, controller.world, controller.lag)
-        return JSONResponse(system.as_json())
+        return JSONResponse({**system.as_json(), "token_required": access.needs_token})
 
     return status
 

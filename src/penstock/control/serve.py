@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 
 from penstock.control.api import application
 from penstock.control.controller import Controller
+from penstock.control.guard.policy import access_of
 from penstock.control.settings import ControllerSettings
 from penstock.control.watch import Watchers
 from penstock.errors import Misconfigured
@@ -45,13 +46,20 @@ class Server(uvicorn.Server):
 
 def run(settings: ControllerSettings, flags: dict[str, Any] | None = None) -> None:
     """Serves until SIGTERM or SIGINT. Misconfigured when the port cannot be had."""
+    access = access_of(settings, settings.admin_port)
     listener = _listen(settings.host, settings.admin_port)
     watchers = Watchers()
     controller = Controller(settings, watchers.on_change)
-    app = application(controller, watchers, flags or {})
+    app = application(controller, watchers, flags or {}, access)
     app.router.lifespan_context = _lifespan(controller, watchers)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on", server_header=False
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+        server_header=False,
+        proxy_headers=False,  # X-Forwarded-For would let a caller choose whose streams it uses up
     )
     with listener:
         Server(config, watchers).run(sockets=[listener])

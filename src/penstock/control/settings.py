@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, PrivateAddresses
+from penstock.access.hosts import is_loopback
 from penstock.ports import http_url
 from penstock.settings import setting
 
@@ -12,6 +14,14 @@ from penstock.settings import setting
 class ControllerSettings:
     host: str = setting("127.0.0.1", "the address the admin API listens on")
     admin_port: int = setting(8090, "the port of the admin API and the dashboard")
+    allowed_hosts: str = setting("", "further host names by which the admin API is reached, with commas")
+    admin_auth: Literal["auto", "always"] = setting(
+        "auto", "whether the admin API requires a token; auto: when it listens beyond this machine"
+    )
+    admin_token_file: str = setting("", "where that token is kept; empty: run/admin.token in the data directory")
+    metrics_open: Literal["auto", "on", "off"] = setting(
+        "auto", "whether /metrics is open without the token; auto: when no token is required"
+    )
     ingress_host: str = setting("", "the host name in the addresses of brokers; empty: that of `host`")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
     receiver_url: str = setting("", "where the controller reaches the receiver; empty: on this machine")
@@ -40,6 +50,14 @@ class ControllerSettings:
         return Path(self.secrets_dir or Path(self.data_dir, "secrets")).expanduser().absolute()
 
     @property
+    def admin_token_path(self) -> Path:
+        return admin_token_path(self.data_dir, self.admin_token_file)
+
+    @property
+    def needs_token(self) -> bool:
+        return needs_token(self.host, self.admin_auth)
+
+    @property
     def ingress_url(self) -> str:
         """Where senders reach the receiver, as brokers' addresses show it."""
         return http_url(self.ingress_host or self.host, self.ingress_port)
@@ -52,3 +70,13 @@ class ControllerSettings:
     @property
     def admin_url(self) -> str:
         return http_url(self.host, self.admin_port)
+
+
+def admin_token_path(data_dir: str, named: str = "") -> Path:
+    """Where the token of the admin API is kept."""
+    return Path(named or Path(data_dir, "run", "admin.token")).expanduser().absolute()
+
+
+def needs_token(host: str, admin_auth: str) -> bool:
+    """Whether the admin API that listens on this address requires the token."""
+    return admin_auth == "always" or not is_loopback(host.lower())

@@ -38,7 +38,6 @@ from penstock.kafka.records import Following
 
 ROWS_PER_SECOND = 50
 MOST_JUDGED = 1000  # a second
-MOST_TAILS = 20
 LONGEST_DATA = 2048
 WAIT_SECONDS = 0.2
 STILL_HERE = b": still here\n\n"
@@ -167,37 +166,27 @@ def _shown(event: Stored) -> Line:
     }
 
 
-class Tails:
-    """All of them. Each costs a consumer and a thread, so there are not many."""
+async def streamed(world: World, place: Place, wanted: Wanted) -> AsyncGenerator[bytes, None]:
+    """Begins when it is first asked for something. How many there are is limited by ``guard.seats``."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[bytes]()
 
-    def __init__(self) -> None:
-        self._running = 0
+    def tell(name: str, value: Line) -> bool:
+        if queue.qsize() > 4 * ROWS_PER_SECOND:  # the reader is slow
+            return False
+        loop.call_soon_threadsafe(queue.put_nowait, _message(name, value))
+        return True
 
-    async def stream(self, world: World, place: Place, wanted: Wanted) -> AsyncGenerator[bytes, None]:
-        """Begins when it is first asked for something."""
-        if self._running >= MOST_TAILS:
-            raise Unavailable(f"{MOST_TAILS} tails are running", hint="end another one first")
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[bytes]()
-
-        def tell(name: str, value: Line) -> bool:
-            if queue.qsize() > 4 * ROWS_PER_SECOND:  # the reader is slow
-                return False
-            loop.call_soon_threadsafe(queue.put_nowait, _message(name, value))
-            return True
-
-        self._running += 1
-        tail = Tail(world, place, wanted, tell)
-        try:
-            await run_in_threadpool(tail.start)
-            yield _message("begun", {"of": place.of, "topic": place.topic})
-            while True:
-                try:
-                    yield await asyncio.wait_for(queue.get(), 1.0)
-                except TimeoutError:
-                    yield STILL_HERE
-        finally:
-            tail.stop()
-            self._running -= 1
+    tail = Tail(world, place, wanted, tell)
+    try:
+        await run_in_threadpool(tail.start)
+        yield _message("begun", {"of": place.of, "topic": place.topic})
+        while True:
+            try:
+                yield await asyncio.wait_for(queue.get(), 1.0)
+            except TimeoutError:
+                yield STILL_HERE
+    finally:
+        tail.stop()
 
 
 def _message(name: str, value: Line) -> bytes:
@@ -205,8 +194,6 @@ def _message(name: str, value: Line) -> bytes:
 
 
 def routes(controller: Controller) -> list[Route]:
-    tails = Tails()
-
     async def tail(request: Request) -> Response:
         world, query = controller.world, request.query_params
         (place, *others) = places_of(world, query.get("of") or "") if query.get("of") else (None,)
@@ -214,7 +201,7 @@ def routes(controller: Controller) -> list[Route]:
             raise Rejected("say which topic", hint="?of=Broker/default/orders")
         if others:
             raise Rejected(f"{query['of']} reads {1 + len(others)} topics; tail follows one")
-        stream = tails.stream(world, place, wanted_of(query))
+        stream = streamed(world, place, wanted_of(query))
         first = await anext(stream)  # what goes wrong at once has a status of its own
 
         async def messages() -> AsyncGenerator[bytes, None]:

@@ -1,0 +1,45 @@
+"""Which token the command line shows to which server.
+
+The token of the data directory goes only to the server that ``up`` runs from that directory, so no other server sees
+it. A file that the user names goes to the server that the user names. Used by ``client``.
+"""
+
+import os
+from pathlib import Path
+
+from penstock.access.hosts import is_loopback
+from penstock.access.tokens import read_token
+from penstock.child import is_alive
+from penstock.cli.options import TOKEN_FILE
+from penstock.errors import Misconfigured
+from penstock.ports import reachable_host
+from penstock.supervisor.rundir import RunDirectory
+
+DATA_DIR = "PENSTOCK_DATA_DIR"
+DEFAULT_DATA_DIR = ".penstock"
+
+
+def token_for(host: str, port: int, data_dir: Path | None = None) -> str | None:
+    """None when there is no token for this server. Raises Misconfigured when a file that was named is of no use."""
+    named = os.environ.get(TOKEN_FILE)
+    if named:
+        return read_token(Path(named).expanduser())
+    folder = data_dir or Path(os.environ.get(DATA_DIR) or DEFAULT_DATA_DIR).expanduser()
+    state = RunDirectory(folder).state()
+    path = str(state.get("admin_token_file") or "")
+    if not path or not _is_server_of(state, host, port) or not Path(path).exists():
+        return None
+    try:
+        return read_token(Path(path))
+    except Misconfigured:
+        return None  # not ours to read; whether one is required is the server's to say
+
+
+def _is_server_of(state: dict[str, object], host: str, port: int) -> bool:
+    """Whether the ``up`` that wrote this state still runs, and this is its admin port."""
+    pid, birth = state.get("pid"), state.get("birth")
+    if not isinstance(pid, int) or not isinstance(birth, int) or not is_alive(pid, birth):
+        return False
+    own = reachable_host(str(state.get("host", "")))
+    is_same = host == own or (is_loopback(host) and is_loopback(own))
+    return is_same and port == state.get("admin_port")

@@ -1,0 +1,45 @@
+"""``penstock dashboard``: a link that opens the dashboard in a browser, once."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from penstock.cli import options
+from penstock.cli.output import say, show, show_json
+
+
+def dashboard(
+    open_: Annotated[
+        bool | None, typer.Option("--open/--no-open", help="Open it in a browser; by default where there is one.")
+    ] = None,
+    output: options.PlainOutput = "table",
+    server: options.Server = options.DEFAULT_SERVER,
+) -> None:
+    """Prints a link to the dashboard that works once, within two minutes.
+
+    \b
+    penstock dashboard
+    penstock dashboard --no-open
+    penstock dashboard --server http://10.0.0.5:8090 --token-file admin.token
+
+    The link signs one browser in for twelve hours; the token itself never goes there.
+    """
+    from penstock.cli.client import Client
+
+    options.checked(output, "table", "json")
+    client = Client(server)
+    url = client.server + str(client.post("/api/penstock/login-link", {})["path"])
+    if output == "json":
+        show_json({"url": url})
+        return
+    show(url)
+    if open_ or (open_ is None and _has_desktop()):
+        import webbrowser
+
+        if not webbrowser.open(url):
+            say("no browser could be opened: open the link yourself")
+
+
+def _has_desktop() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -50,6 +50,7 @@ CALLS: dict[str, Call | Leave] = {
     "controller": Leave("it is a part and runs until it is ended"),
     "down": Call(("--data-dir", "{nowhere}"), json="", needs_server=False, is_alike=True),
     "status": Call(),
+    "dashboard": Call(("--no-open",), is_alike=True),
     "top": Call(("--once",)),
     "lag": Call(),
     "logs": Call(("controller",), json="lines", needs_server=False),

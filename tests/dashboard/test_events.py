@@ -167,7 +167,9 @@ def test_without_a_dispatcher_the_search_says_why_and_recovers(visit: Visits, sh
 
 def _searches(shop: Shop) -> bool:
     asked = urllib.request.Request(
-        f"{shop.system.admin_url}/api/penstock/search", json.dumps({"of": shop.key}).encode()
+        f"{shop.system.admin_url}/api/penstock/search",
+        json.dumps({"of": shop.key}).encode(),
+        {"Content-Type": "application/json"},
     )
     try:
         return b'"done"' in urllib.request.urlopen(asked, timeout=60).read()

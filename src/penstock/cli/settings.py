@@ -86,8 +86,9 @@ def _running_controller(server: str) -> list[dict[str, Any]] | None:
     from penstock.cli.client import Client, Unauthorized
     from penstock.errors import PenstockError
 
+    client = Client(server, timeout_seconds=2.0)  # outside: a token file of no use is an error
     try:
-        return list(Client(server, timeout_seconds=2.0).get("/api/penstock/settings"))
+        return list(client.get("/api/penstock/settings"))
     except Unauthorized:
         raise
     except PenstockError:

@@ -9,7 +9,7 @@ import { h, icon, render } from "./dom.js";
 import { makeFeed } from "./feed.js";
 import { plural } from "./format.js";
 import { fits, href, path, query } from "./route.js";
-import { fault, heading, withCode } from "./widgets.js";
+import { command, fault, heading, withCode } from "./widgets.js";
 
 const PAGES = [
   ["", "Overview", "overview"],
@@ -33,7 +33,7 @@ const HELP = [
 const feed = makeFeed();
 const [top, nav, main, view, banner] = ["top", "nav", "main", "view",
   "banner"].map((id) => document.getElementById(id));
-let dispose = null, shownPath = null, turn = 0;
+let dispose = null, shownPath = null, turn = 0, isSignedOut = false;
 
 const first = () => path().split("/")[1] || "";
 
@@ -44,6 +44,7 @@ async function show() {
   try { dispose?.(); } catch (error) { console.error(error); }
   dispose = null;
   drawFrame();
+  if (isSignedOut) return signedOut();
   const known = PAGES.find(([base]) => base === first());
   if (!known) return lost("There is no such page", h("p", {}, h("code", {}, "#" + at),
     " is not an address of this dashboard."));
@@ -71,6 +72,22 @@ async function show() {
   }
 }
 
+function signedOut() {
+  document.title = "Sign in · Penstock";
+  view.replaceChildren(h("div", { class: "page page-signed-out" }, heading("You are not signed in"),
+    h("p", {}, "This browser has no session, or its session has ended: a session lasts for twelve hours, and ends when the controller is started again."),
+    h("p", {}, "On the machine where Penstock runs, this prints a link that signs this browser in:"),
+    command("penstock dashboard"),
+    h("p", { class: "dim" }, "Open the link here. This page goes on by itself as soon as there is a session.")));
+}
+
+/** The page gives way to the one above, and comes back. */
+function signInChanged() {
+  if (isSignedOut === feed.isSignedOut) return;
+  isSignedOut = feed.isSignedOut;
+  show();
+}
+
 function lost(title, ...more) {
   document.title = title + " · Penstock";
   view.replaceChildren(h("div", { class: "page" }, heading(title), more, h("p", {}, "Go to ",
@@ -85,7 +102,7 @@ function failedToLoad(title, error) {
 }
 
 function drawFrame() {
-  const state = feed.state, here = first(), totals = state?.totals || {};
+  const state = isSignedOut ? null : feed.state, here = first(), totals = state?.totals || {};
   const badges = {
     deadletters: [totals.dead_letters, "bad", plural(totals.dead_letters, "dead letter")],
     subscriptions: [totals.paused, "warn", totals.paused + " paused"],
@@ -94,8 +111,8 @@ function drawFrame() {
     h("button", { type: "button", class: "quiet menu", "aria-label": "Menu", "aria-controls": "nav", "aria-expanded": String(document.body.classList.contains("menu")), onclick: () => { document.body.classList.toggle("menu"); drawFrame(); } }, icon("menu")),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "static/icon.svg", alt: "", width: "22", height: "22" }),
       "Penstock"),
-    h("span", { class: "live", title: feed.isLost ? "no numbers come" : "numbers come every second" },
-      h("i", { class: "dot" }), feed.isLost ? "no feed" : state ? h("span", { class: "hidden" }, "live") : "…"),
+    h("span", { class: "live", title: feed.isLost || isSignedOut ? "no numbers come" : "numbers come every second" },
+      h("i", { class: "dot" }), isSignedOut ? "signed out" : feed.isLost ? "no feed" : state ? h("span", { class: "hidden" }, "live") : "…"),
     h("button", { type: "button", class: "quiet", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
     h("button", { type: "button", class: "quiet", "aria-label": "Keys", title: "Keys (?)", onclick: help },
       icon("help")));
@@ -107,7 +124,7 @@ function drawFrame() {
         number ? h("span", { class: "badge " + tone, title: said }, number > 999 ? "999+" : String(number)) : null));
     })),
     state ? h("ul", { class: "parts", "aria-label": "Parts" }, state.parts.map(part)) : null);
-  document.body.dataset.feed = feed.isLost ? "lost" : state ? "live" : "first";
+  document.body.dataset.feed = isSignedOut ? "signed-out" : feed.isLost ? "lost" : state ? "live" : "first";
   drawBanner();
 }
 
@@ -123,10 +140,10 @@ const REMEDIES = {
 };
 
 function drawBanner() {
-  const away = feed.isLost ? [] : (feed.state?.parts || []).filter((each) => each.state !== "running");
+  const away = feed.isLost || isSignedOut ? [] : (feed.state?.parts || []).filter((each) => each.state !== "running");
   const kafka = away.find((each) => each.name === "kafka"); // the cause of what else is away
   const shown = kafka ? [kafka] : away, others = away.filter((each) => !shown.includes(each));
-  const said = feed.isLost && feed.problem ? [{ ...feed.problem,
+  const said = feed.isLost && feed.problem && !isSignedOut ? [{ ...feed.problem,
     lead: feed.state ? "The numbers stand still. " : "" }] : shown.map((each) => ({
     cause: `${each.name === "kafka" ? "Kafka" : "The " + each.name} is ${each.state}${each.reason ? ": " + each.reason : ""}`,
     address: each.reason.includes(each.address) ? "" : each.address,
@@ -169,5 +186,5 @@ bind({
 });
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 addEventListener("hashchange", show);
-feed.listen(drawFrame);
+feed.listen(() => { signInChanged(); drawFrame(); });
 show();

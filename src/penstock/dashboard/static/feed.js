@@ -3,11 +3,13 @@
 //   feed.state         the last snapshot with all changes since (see /api/penstock/live); null before the first
 //   feed.listen(f)     f() after every message and when the feed is lost or back; returns a function that ends it
 //   feed.isLost        nothing came for 5 s; feed.problem says why: {cause, address, remedy}
+//   feed.isSignedOut  the controller wants a session and this browser has none, or none any more
 //   feed.isReady       the controller has read its resources; before that, no rows means nothing
 //   feed.ingress(key), feed.subscription(key)
 
 const SILENCE_MS = 5000;
 const AGAIN_MS = 1000;
+const SIGNED_OUT_AGAIN_MS = 3000;
 const PATIENCE_MS = 3000; // for the first message of a new connection
 const AWAY = "`penstock status` tells what runs. The page goes on by itself as soon as the controller is back.";
 
@@ -16,7 +18,7 @@ export function makeFeed(url = "api/penstock/live") {
   let source = null, last = performance.now(), connected = 0, again = null;
 
   const feed = {
-    state: null, isLost: false, problem: null, lastTime: null,
+    state: null, isLost: false, isSignedOut: false, problem: null, lastTime: null,
     get isReady() { return !!feed.state && !feed.state.parts.some((part) => part.name === "controller" && part.state !== "running"); },
     listen(f) { listeners.add(f); return () => listeners.delete(f); },
     ingress: (key) => feed.state?.ingresses.find((row) => row.key === key),
@@ -27,6 +29,7 @@ export function makeFeed(url = "api/penstock/live") {
   function alive() {
     last = performance.now();
     feed.isLost = false;
+    feed.isSignedOut = false;
     feed.problem = null;
   }
 
@@ -50,7 +53,7 @@ export function makeFeed(url = "api/penstock/live") {
       // The browser tries again by itself after a cut, but gives up on an answer such as 503.
       if (source.readyState === EventSource.CLOSED) {
         why();
-        again = setTimeout(connect, AGAIN_MS);
+        again = setTimeout(connect, feed.isSignedOut ? SIGNED_OUT_AGAIN_MS : AGAIN_MS);
       }
     };
   }
@@ -60,6 +63,7 @@ export function makeFeed(url = "api/penstock/live") {
     try {
       const answer = await fetch("readyz", { signal: AbortSignal.timeout(2000) });
       const text = (await answer.text()).trim().replace(/^not ready: /, "");
+      if (await isSignedOut()) return;
       feed.problem = answer.ok
         ? { cause: "The controller answers, but sends no numbers", address, remedy: AWAY }
         : { cause: "The controller is starting: " + text, address,
@@ -67,12 +71,25 @@ export function makeFeed(url = "api/penstock/live") {
     } catch {
       feed.problem = { cause: "The controller does not answer", address, remedy: AWAY };
     }
-    if (!feed.state) { feed.isLost = true; tell(); }
+    if (!feed.state && !feed.isSignedOut) { feed.isLost = true; tell(); }
+  }
+
+  /** Whether the session has ended. Who listens hears of it once. */
+  async function isSignedOut() {
+    const answer = await fetch("api/penstock/session", { signal: AbortSignal.timeout(2000) });
+    if (answer.status !== 401) return false;
+    if (!feed.isSignedOut) {
+      feed.isSignedOut = true;
+      feed.problem = null;
+      tell();
+    }
+    return true;
   }
 
   let asking = false;
   setInterval(async () => {
-    if (asking || performance.now() - last < SILENCE_MS - 1200) return; // the banner is there within 5 s
+    if (asking || feed.isSignedOut) return; // connect() tries again
+    if (performance.now() - last < SILENCE_MS - 1200) return; // the banner is there within 5 s
     if (!feed.isLost) {
       feed.isLost = true;
       feed.problem ||= { cause: "Nothing came from the controller for 5 s", address: location.origin, remedy: AWAY };
@@ -81,7 +98,7 @@ export function makeFeed(url = "api/penstock/live") {
     asking = true;
     await why();
     asking = false;
-    if (feed.isLost) {
+    if (feed.isLost && !feed.isSignedOut) {
       tell();
       if (performance.now() - connected > PATIENCE_MS) connect();
     }

@@ -29,7 +29,9 @@ def link(admin: AdminPort) -> str:
 
 
 def overflow(page: Page) -> int:
-    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+    """By how many pixels the page or its frame is too wide."""
+    parts = "[document.documentElement, ...document.querySelectorAll('#top')]"
+    return int(page.evaluate(f"Math.max(...{parts}.map((each) => each.scrollWidth - each.clientWidth))"))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

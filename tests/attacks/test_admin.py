@@ -292,6 +292,14 @@ def test_off_loopback_nothing_starts_without_a_private_token(tmp_path: Path, com
     assert fault in refused.stderr
 
 
+def test_on_loopback_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    environment = {"PENSTOCK_ADMIN_TOKEN_FILE": str(tmp_path / "file" / "admin.token")}
+    with admin_port(tmp_path, environment=environment) as admin:
+        assert admin.ask("GET", DATA).status == 200
+        assert admin.ask("GET", DATA, {"Origin": "null"}).status == 403
+
+
 # ── sessions of browsers ──────────────────────────────────────────────────────────────────────────────
 
 

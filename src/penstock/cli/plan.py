@@ -30,7 +30,8 @@ def check(settings: UpSettings) -> None:
     if settings.gear not in ("auto", "live", "bulk"):
         raise Misconfigured(f'--gear "{settings.gear}" is none of auto, live, bulk', hint="--gear auto")
     allowed_names(settings.allowed_hosts)
-    keep_token(settings.admin_token_path)
+    if settings.needs_token:
+        keep_token(settings.admin_token_path)
     trace_settings(load(ReceiverSettings))
     wanted = {"--ingress-port": [settings.ingress_port], "--admin-port": [settings.admin_port]}
     if not settings.bootstrap_servers:

@@ -6,6 +6,8 @@ In: a request's head. Out: a Caller, or a Refusal with the reason and the remedy
 """
 
 import ipaddress
+import logging
+import secrets
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +18,9 @@ from penstock.access.hosts import address_of, allowed_names, is_allowed
 from penstock.access.tokens import is_authorized, keep_token
 from penstock.control.guard.sessions import Session, Sessions
 from penstock.control.settings import ControllerSettings
+from penstock.errors import Misconfigured
+
+logger = logging.getLogger("penstock.control")
 
 PROBES = frozenset({"/healthz", "/readyz"})
 METRICS = "/metrics"
@@ -77,9 +82,16 @@ class Access:
 
 
 def access_of(settings: ControllerSettings, port: int) -> Access:
-    """Keeps the token in its file. Raises Misconfigured when the file is of no use, or others may read it."""
+    """Keeps the token in its file. Raises Misconfigured when one is required and the file is of no use."""
+    try:
+        token = keep_token(settings.admin_token_path)
+    except Misconfigured as error:
+        if settings.needs_token:
+            raise
+        logger.warning("the admin API runs without a token: %s", error.message)
+        token = secrets.token_urlsafe()  # which nobody knows
     return Access(
-        token=keep_token(settings.admin_token_path),
+        token=token,
         needs_token=settings.needs_token,
         names=allowed_names(settings.allowed_hosts),
         metrics=settings.metrics_open,

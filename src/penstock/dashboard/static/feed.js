@@ -63,8 +63,11 @@ export function makeFeed(url = "api/penstock/live") {
     try {
       const answer = await fetch("readyz", { signal: AbortSignal.timeout(2000) });
       const text = (await answer.text()).trim().replace(/^not ready: /, "");
-      if (await isSignedOut()) return;
-      feed.problem = answer.ok
+      const refused = await refusal();
+      if (feed.isSignedOut) return;
+      feed.problem = refused
+        ? { cause: "The controller sends no numbers: " + refused.error, address, remedy: refused.hint || AWAY }
+        : answer.ok
         ? { cause: "The controller answers, but sends no numbers", address, remedy: AWAY }
         : { cause: "The controller is starting: " + text, address,
           remedy: "It goes on by itself as soon as that is there. `penstock status` tells what runs." };
@@ -74,16 +77,23 @@ export function makeFeed(url = "api/penstock/live") {
     if (!feed.state && !feed.isSignedOut) { feed.isLost = true; tell(); }
   }
 
-  /** Whether the session has ended. Who listens hears of it once. */
-  async function isSignedOut() {
-    const answer = await fetch("api/penstock/session", { signal: AbortSignal.timeout(2000) });
-    if (answer.status !== 401) return false;
-    if (!feed.isSignedOut) {
-      feed.isSignedOut = true;
-      feed.problem = null;
-      tell();
+  /** Why the feed is refused, as {error, hint}; null when it is not. Notes whether it is for want of a session. */
+  async function refusal() {
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), 2000);
+    try {
+      const answer = await fetch(url, { signal: stop.signal });
+      const isSignedOut = answer.status === 401;
+      if (isSignedOut !== feed.isSignedOut) {
+        feed.isSignedOut = isSignedOut;
+        feed.problem = null;
+        tell();
+      }
+      return answer.ok ? null : await answer.json();
+    } finally {
+      clearTimeout(timer);
+      stop.abort(); // it has no end
     }
-    return true;
   }
 
   let asking = false;

@@ -1,0 +1,1 @@
+"""Attacks over ports: each test states the promise that holds all the same."""

@@ -11,6 +11,7 @@ from penstock.errors import Rejected
 from penstock.filter.check import Problem
 
 LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
+DEEPEST_BODY = 100  # objects and lists within each other
 
 
 def error_response(status: int, message: str, hint: str | None = None, problems: Any = ()) -> JSONResponse:
@@ -23,20 +24,51 @@ def shown_problems(problems: Iterable[Problem]) -> list[dict[str, Any]]:
     return [{name: each for name, each in problem._asdict().items() if each is not None} for problem in problems]
 
 
-async def json_body(request: Request) -> Any:
-    raw = b""
+class TooLarge(Rejected):
+    """A body beyond its limit."""
+
+
+async def json_body(request: Request, *, if_empty: Any = None) -> Any:
+    """Every JSON body of the API comes through here. No more of it is read than may be kept."""
+    raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
         if len(raw) > LONGEST_BODY:
-            raise Rejected(f"the object is larger than {LONGEST_BODY} bytes")
+            raise TooLarge(f"the body is larger than {LONGEST_BODY} bytes")
+    if not raw and if_empty is not None:
+        return if_empty
     try:
-        return json.loads(raw)
+        found = json.loads(raw)
+    except RecursionError:
+        raise _too_deep() from None
     except ValueError as error:
         raise Rejected(f"the body is not JSON: {error}") from None
+    _require_shallow(found)
+    return found
 
 
-async def json_object(request: Request) -> dict[str, Any]:
-    found = await json_body(request)
+async def json_object(request: Request, *, if_empty: Any = None) -> dict[str, Any]:
+    found = await json_body(request, if_empty=if_empty)
     if not isinstance(found, dict):
         raise Rejected("the body must be a JSON object")
     return found
+
+
+def _require_shallow(found: Any) -> None:
+    """What is nested deeper would end somebody's recursion later, here or in another process."""
+    level = [found]
+    for _ in range(DEEPEST_BODY + 1):
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep() -> Rejected:
+    return Rejected(f"the body is nested more than {DEEPEST_BODY} levels deep")

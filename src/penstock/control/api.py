@@ -46,7 +46,7 @@ from penstock.control import (
     tail,
     trials,
 )
-from penstock.control.answers import error_response, json_body
+from penstock.control.answers import TooLarge, error_response, json_body
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
 from penstock.control.guard import login
@@ -68,6 +68,8 @@ async def on_error(_request: Request, error: Exception) -> Response:
             return error_response(422, f"{error.what} is invalid", error.hint, error.problems)
         case Conflict():
             return error_response(409, error.message, error.hint)
+        case TooLarge():
+            return error_response(413, error.message, error.hint)
         case Rejected():
             return error_response(400, error.message, error.hint)
         case Unavailable():

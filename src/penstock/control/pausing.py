@@ -6,7 +6,6 @@
 Also for subscriptions and kafkasources. Called by the dashboard and the command line.
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from penstock.control import names
+from penstock.control.answers import json_object
 from penstock.control.controller import Controller
 from penstock.control.kinds import EGRESS, Kind
 from penstock.errors import Rejected
@@ -56,7 +56,7 @@ def _noting(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def note(request: Request) -> Response:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
-        wanted = notes(await _asked(request))
+        wanted = notes(await json_object(request, if_empty={}))
         resource = await run_in_threadpool(controller.store.annotate, kind.name, namespace, name, wanted)
         if resource is None:
             raise Rejected(
@@ -66,14 +66,3 @@ def _noting(
         return JSONResponse(resource)
 
     return note
-
-
-async def _asked(request: Request) -> dict[str, Any]:
-    raw = await request.body()
-    try:
-        asked = json.loads(raw or b"{}")
-    except ValueError as error:
-        raise Rejected(f"the body is not JSON: {error}") from None
-    if not isinstance(asked, dict):
-        raise Rejected('the body must be an object such as {"reason": "maintenance"}')
-    return asked

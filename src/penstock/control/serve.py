@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 
 from penstock.control.api import application
@@ -20,16 +19,17 @@ from penstock.control.controller import Controller
 from penstock.control.guard.policy import access_of
 from penstock.control.settings import ControllerSettings
 from penstock.control.watch import Watchers
-from penstock.errors import Misconfigured
+from penstock.http.limits import Limits
+from penstock.http.server import Server, listen
 
 logger = logging.getLogger("penstock.control")
 
 
-class Server(uvicorn.Server):
+class AdminServer(Server):
     """Ends the watchers' streams when it is asked to stop: they would hold it up for ever."""
 
-    def __init__(self, config: uvicorn.Config, watchers: Watchers) -> None:
-        super().__init__(config)
+    def __init__(self, app: Starlette, limits: Limits, watchers: Watchers) -> None:
+        super().__init__(app, limits)
         self._watchers = watchers
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -47,22 +47,14 @@ class Server(uvicorn.Server):
 def run(settings: ControllerSettings, flags: dict[str, Any] | None = None) -> None:
     """Serves until SIGTERM or SIGINT. Misconfigured when the port cannot be had."""
     access = access_of(settings, settings.admin_port)
-    listener = _listen(settings.host, settings.admin_port)
+    hint = "--admin-port chooses another port; is another controller running?"
+    listener = listen(settings.host, settings.admin_port, "the admin API", hint=hint)
     watchers = Watchers()
     controller = Controller(settings, watchers.on_change)
     app = application(controller, watchers, flags or {}, access)
     app.router.lifespan_context = _lifespan(controller, watchers)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=3,
-        lifespan="on",
-        server_header=False,
-        proxy_headers=False,  # X-Forwarded-For would let a caller choose whose streams it uses up
-    )
     with listener:
-        Server(config, watchers).run(sockets=[listener])
+        AdminServer(app, settings.limits, watchers).run(sockets=[listener])
 
 
 def _lifespan(controller: Controller, watchers: Watchers) -> Any:
@@ -75,18 +67,3 @@ def _lifespan(controller: Controller, watchers: Watchers) -> Any:
         logger.info("controller stopped")
 
     return lifespan
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise Misconfigured(
-            f"the admin API cannot listen on {host}:{port}: {error.strerror}",
-            hint="--admin-port chooses another port; is another controller running?",
-        ) from error
-    return listener

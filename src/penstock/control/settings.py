@@ -6,6 +6,7 @@ from typing import Literal
 
 from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, PrivateAddresses
 from penstock.access.hosts import is_loopback
+from penstock.http.limits import Limits
 from penstock.ports import http_url
 from penstock.settings import setting
 
@@ -21,6 +22,10 @@ class ControllerSettings:
     admin_token_file: str = setting("", "where that token is kept; empty: run/admin.token in the data directory")
     metrics_open: Literal["auto", "on", "off"] = setting(
         "auto", "whether /metrics is open without the token; auto: when no token is required"
+    )
+    admin_connections: int = setting(512, "open connections to the admin port; beyond it the idlest are closed")
+    admin_connections_per_address: int = setting(
+        0, "of these from one address; 0: no limit, since callers behind a balancer share one"
     )
     ingress_host: str = setting("", "the host name in the addresses of brokers; empty: that of `host`")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
@@ -44,6 +49,11 @@ class ControllerSettings:
     )
     otlp_endpoint: str = setting("", "the OTLP collector that gets all metrics (protobuf over HTTP); empty: none")
     otlp_interval_seconds: float = setting(15.0, "how often it gets them")
+
+    @property
+    def limits(self) -> Limits:
+        """Of the admin port."""
+        return Limits(connections=self.admin_connections, connections_per_address=self.admin_connections_per_address)
 
     @property
     def secrets_path(self) -> Path:

@@ -79,8 +79,9 @@ def routes(controller: Controller) -> list[Route]:
 
     async def trial(request: Request) -> Response:
         """``?problems=1``: who tries while he types expects a wrong filter, and no error for it."""
+        asked = await json_object(request)
         try:
-            return JSONResponse(await run_in_threadpool(trials.run, controller.world, await json_object(request)))
+            return JSONResponse(await run_in_threadpool(trials.run, controller.world, asked))
         except Invalid as error:
             if not request.query_params.get("problems"):
                 raise

@@ -1,0 +1,244 @@
+"""Attacks on the admin port and on the dispatcher's port: half requests, malformed ones, large ones, strangers."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock.control.api import application as admin_application
+from penstock.control.controller import Controller
+from penstock.control.settings import ControllerSettings
+from penstock.control.watch import Watchers
+from penstock.http.limits import Limits
+from penstock.http.server import ServerThread, listen
+from penstock.ports import free_port
+from tests.attacks.raw import Wire, ask, wire
+from tests.waiting import until
+
+HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+HALF_HEADS = 1000
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Port:
+    """A served port, and how to post JSON to it."""
+
+    number: int
+    pid: int
+    posts_to: str
+    body: bytes  # JSON that is understood there
+    answer: tuple[int, str]  # to it: the status, and a word of the message
+    token: str = ""
+
+    @property
+    def post(self) -> bytes:
+        """A head of a POST without its framing."""
+        authorization = f"Authorization: Bearer {self.token}\r\n" if self.token else ""
+        return f"POST {self.posts_to} HTTP/1.1\r\nHost: 127.0.0.1\r\n{authorization}".encode() + JSON
+
+    def is_healthy(self) -> bool:
+        try:
+            return ask(self.number, HEALTHY).status == 200
+        except (OSError, EOFError, IndexError):
+            return False
+
+    def resident_bytes(self) -> int:
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+JSON = b"Content-Type: application/json\r\n"
+RESOURCES = "/apis/eventing.knative.dev/v1/namespaces/default/brokers"
+ADMIN = (RESOURCES, b"{}", (503, "starting"))
+
+
+@contextmanager
+def admin_process() -> Iterator[Port]:
+    """A controller without a Kafka: what it answers to are strangers."""
+    port = free_port()
+    command = [sys.executable, "-m", "penstock.cli.main", "controller", "--admin-port", str(port)]
+    settings = {"PENSTOCK_BOOTSTRAP_SERVERS": "127.0.0.1:1", "PENSTOCK_HOST": "127.0.0.1"}
+    process = subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL)
+    try:
+        served = Port(port, process.pid, *ADMIN)
+        until(served.is_healthy, "the admin port")
+        yield served
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def admin_here(limits: Limits) -> Iterator[Port]:
+    """The same in this process, with limits of the test."""
+    listener = listen("127.0.0.1", 0, "the admin API")
+    watchers = Watchers()
+    controller = Controller(ControllerSettings(), watchers.on_change)
+    server = ServerThread(admin_application(controller, watchers, {}), limits, listener).start()
+    try:
+        yield Port(server.port, os.getpid(), *ADMIN)
+    finally:
+        watchers.close()
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def admin() -> Iterator[Port]:
+    with admin_process() as served:
+        yield served
+
+
+@pytest.fixture(params=["admin"])
+def port(request: pytest.FixtureRequest) -> Port:
+    found: Port = request.getfixturevalue(request.param)
+    return found
+
+
+HOST = b"Host: 127.0.0.1\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+MALFORMED = {
+    "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "empty host": b"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n",
+    "two hosts": b"GET /healthz HTTP/1.1\r\n" + 2 * HOST + b"\r\n",
+    "HTTP/2.0": b"GET /healthz HTTP/2.0\r\n" + HOST + b"\r\n",
+    "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/0.9": b"GET /healthz HTTP/0.9\r\n" + HOST + b"\r\n",
+    "gzip, chunked": b"POST /search HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "chunked, chunked": b"POST /search HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+    "two codings": b"POST /search HTTP/1.1\r\n" + HOST + 2 * CHUNKED + b"\r\n0\r\n\r\n",
+    "identity": b"POST /search HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: identity\r\n\r\n",
+    "coding in HTTP/1.0": b"POST /search HTTP/1.0\r\n" + HOST + CHUNKED + b"\r\n0\r\n\r\n",
+    "coding and length": b"POST /search HTTP/1.1\r\n" + HOST + CHUNKED + b"Content-Length: 5\r\n\r\n0\r\n\r\n",
+    "length and coding": b"POST /search HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n" + CHUNKED + b"\r\n0\r\n\r\n",
+    "length -1": b"POST /search HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n",
+    "length +1": b"POST /search HTTP/1.1\r\n" + HOST + b"Content-Length: +1\r\n\r\na",
+    "two lengths": b"POST /search HTTP/1.1\r\n" + HOST + 2 * b"Content-Length: 1\r\n" + b"\r\na",
+    "folded header": b"GET /healthz HTTP/1.1\r\n" + HOST + b"A: b\r\n c\r\n\r\n",
+    "space before the colon": b"GET /healthz HTTP/1.1\r\n" + HOST + b"Content-Length : 1\r\n\r\na",
+    "bare line feeds": b"GET /healthz HTTP/1.1\nHost: 127.0.0.1\n\n",
+    "CONNECT": b"CONNECT 127.0.0.1:22 HTTP/1.1\r\n" + HOST + b"\r\n",
+    "two Authorization": b"GET /healthz HTTP/1.1\r\n" + HOST + 2 * b"Authorization: Bearer a\r\n" + b"\r\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_what_two_servers_could_read_differently_is_refused(port: Port, case: str) -> None:
+    """Kept promise: a malformed request gets 400 and the end of its connection; what follows it is never run."""
+    with wire(port.number) as stranger:
+        assert stranger.try_to_send(MALFORMED[case] + HEALTHY).answer().status == 400
+        assert stranger.is_closed()
+
+
+@pytest.mark.parametrize("upgrade", ["h2c", "websocket", "nobody-knows"])
+@pytest.mark.parametrize("framing", ["length", "chunks", "chunks in pieces"])
+def test_a_body_is_read_though_another_protocol_is_offered(port: Port, upgrade: str, framing: str) -> None:
+    """Kept promise: an upgrade is ignored, the body is read whole, and the connection stays in step."""
+    body = b" " * 9000 + port.body
+    head = (
+        port.post + f"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\nHTTP2-Settings: AAAA\r\n".encode()
+    )
+    if framing == "length":
+        sent = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    else:
+        sent = head + CHUNKED + b"\r\n" + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    with wire(port.number) as caller:
+        step = 700 if framing == "chunks in pieces" else len(sent)
+        for start in range(0, len(sent), step):
+            caller.send(sent[start : start + step])
+        answer = caller.answer()
+        status, word = port.answer
+        assert answer.status == status, answer.body
+        assert word in answer.json["error"]
+        assert caller.send(HEALTHY).answer().status == 200
+
+
+def test_a_body_is_never_the_next_request(port: Port) -> None:
+    """Kept promise: bytes of a body are a body, also where nobody wants one."""
+    with wire(port.number) as caller:
+        caller.send(b"POST /nowhere HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(HEALTHY) + HEALTHY)
+        assert caller.answer().status in (401, 404)
+        assert caller.send(b"GET /nowhere HTTP/1.1\r\n" + HOST + b"\r\n").answer().status in (401, 404)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"X: " + b"x" * 100_000, 431),
+        (b"".join(b"x%d: y\r\n" % n for n in range(500)), 431),
+        (b"Content-Length: 100000000\r\n\r\n", 413),
+        (b"Content-Length: 99999999999999999999999\r\n\r\n", 400),
+        (CHUNKED + b"\r\n" + b"10000\r\n" % () + b"x" * 65536 + b"\r\n", 0),
+        (CHUNKED + b"\r\n1;" + b"x" * 100_000, 431),
+        (CHUNKED + b"\r\n0\r\nX: " + b"x" * 100_000, 431),
+    ],
+    ids=["long header", "many headers", "long body", "absurd length", "chunks", "chunk extension", "trailer"],
+)
+def test_what_is_too_large_is_refused_before_it_is_kept(port: Port, head: bytes, status: int) -> None:
+    """Kept promise: a head or a body beyond its limit is refused, however its length is disguised."""
+    with wire(port.number) as stranger:
+        if status:
+            stranger.try_to_send(port.post + head)
+        else:  # a chunk after the other, without an end
+            stranger.try_to_send(port.post + head[: head.index(b"10000")])
+            for _ in range(200):
+                stranger.try_to_send(head[head.index(b"10000") :])
+            status = 413
+        assert stranger.answer().status == status
+        assert stranger.is_closed()
+    assert port.is_healthy()
+
+
+def test_half_heads_hold_little_memory(port: Port) -> None:
+    """Kept promise: with 1,000 half heads of 65 kB memory grows by little, and honest callers get their answers."""
+    assert port.is_healthy()
+    before = port.resident_bytes()
+    half = b"GET /healthz HTTP/1.1\r\n" + HOST + b"".join(b"x%d: %s\r\n" % (n, b"y" * 990) for n in range(65))
+    held: list[Wire] = []
+    honest = 0
+    try:
+        for number in range(HALF_HEADS):
+            held.append(Wire(port.number).try_to_send(half))
+            if number % 10 == 9:
+                honest += port.is_healthy()
+        assert honest >= 0.99 * HALF_HEADS / 10
+        assert port.resident_bytes() - before < 60 * MEGABYTE
+    finally:
+        for each in held:
+            each.close()
+
+
+POSTS = [
+    f"POST {RESOURCES}",
+    f"PUT {RESOURCES}/orders",
+    "POST /api/penstock/triggers/default/bills/pause",
+    "POST /api/penstock/triggers/default/bills/resume",
+    "POST /api/penstock/triggers/default/bills/reset",
+    "POST /api/penstock/deadletters/redrive",
+    "POST /api/penstock/jobs",
+    "POST /api/penstock/trial",
+    "POST /api/penstock/search",
+]
+
+
+@pytest.mark.parametrize("where", POSTS)
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"reason": "' + b"x" * 950_000 + b'"}', 413),
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, 400),
+        (b'{"a":' * 300 + b"1" + b"}" * 300, 400),
+        (b"[" * 500_000, 400),
+    ],
+    ids=["large", "deep", "a little too deep", "deep without an end"],
+)
+def test_bodies_of_the_api_are_bounded(admin: Port, where: str, body: bytes, status: int) -> None:
+    """Kept promise: a body that is large or deeply nested is refused, whatever it is sent to; pausing too."""
+    head = f"{where} HTTP/1.1\r\nContent-Length: {len(body)}\r\n".encode() + HOST + JSON + b"\r\n"
+    with wire(admin.number) as stranger:
+        assert stranger.try_to_send(head + body).answer().status == status
+    assert admin.is_healthy()

@@ -4,9 +4,11 @@ import asyncio
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.event.kafka import Record
+from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.produce import AcknowledgedProducer, ProducerLimits, TooLarge
 from tests.receiver.running import count, give_address
+from tests.waiting import until
 
 RECORD = Record(b"key", b"value", [("ce_id", b"1")])
 LIMITS = ProducerLimits(events=100, bytes=1_000_000, body_bytes=100_000, delivery_timeout_seconds=2.0)
@@ -80,3 +82,31 @@ def test_a_topic_that_is_not_there(kafka: KafkaConnection) -> None:
         return await asyncio.to_thread(producer.led_topics)
 
     assert "receiver-nowhere" not in asyncio.run(story())
+
+
+def test_a_topic_made_anew_with_fewer_partitions(kafka: KafkaConnection) -> None:
+    """After a topic was made anew with fewer partitions every record is taken, also by a producer that knew the old
+    one, and also a batch of them."""
+    topic, admin = "receiver-fewer", kafka.admin()
+
+    async def send(producer: AcknowledgedProducer, number: int) -> list[PenstockError | None]:
+        reports = Reports(number + 1)
+        records = [RECORD._replace(key=b"%d" % key) for key in range(number)]
+        for record in records:
+            producer.send(topic, [record], reports.done)
+        producer.send(topic, records, reports.done)
+        return await reports.wait()
+
+    async def story() -> None:
+        topics.create_missing(admin, [topics.TopicSpec(topic, 12)])
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        assert not any(await send(producer, 30))
+        [deleted] = admin.delete_topics([topic], operation_timeout=10).values()
+        deleted.result()
+        await asyncio.to_thread(until, lambda: topic not in producer.led_topics(), "the topic is gone")
+        topics.create_missing(admin, [topics.TopicSpec(topic, 1)])
+        assert not any(await send(producer, 30))
+        producer.end(1.0)
+
+    asyncio.run(story())
+    assert sum(topics.latest_offsets(admin, topic, 1).values()) >= 60

@@ -104,6 +104,19 @@ def check_attributes(attributes: Mapping[str, str]) -> None:
         raise Rejected("attribute 'subject' must not be empty; leave it out instead")
 
 
+def check_lengths(attributes: Mapping[str, str], most_bytes: int) -> None:
+    """That no attribute is longer than this, in UTF-8. What evaluates filters has to look at all of it each time."""
+    for name, value in attributes.items():
+        length = max(len(name), len(value))
+        if length <= most_bytes and not value.isascii():
+            length = len(value.encode())
+        if length > most_bytes:
+            raise Rejected(
+                f"attribute {_short(name)} is {length:,} bytes long; at most {most_bytes:,} are taken",
+                hint="what is large belongs into the data",
+            )
+
+
 def upgrade(attributes: dict[str, str]) -> None:
     """An event of version 0.3 becomes one of 1.0.
 

@@ -25,6 +25,10 @@ Done = Callable[[PenstockError | None], None]
 
 POLL_SECONDS = 1.0
 PROBE_SECONDS = 1.0
+# A topic was made anew with fewer partitions, and a record was meant for one of those that are gone. It was not
+# written, and by then the producer knows the topic as it is: the record goes to another partition now.
+PARTITION_GONE = (KafkaError._UNKNOWN_PARTITION, KafkaError._DESTROY)
+MOST_ATTEMPTS = 3
 RECORD_OVERHEAD_BYTES = 256 * 1024  # the head of a request, escaped and framed, beside its body
 
 
@@ -43,15 +47,27 @@ class ProducerLimits:
 _counting = threading.Lock()  # the records of a batch are counted on two threads when not all were taken
 
 
-class _Ticket:
-    """The records of one request that Kafka has not yet reported on."""
+class _Request:
+    """Records that are reported on together."""
 
-    __slots__ = ("_finished", "done", "error", "waiting")
+    __slots__ = ("attempts", "done", "records", "topic")
 
-    def __init__(self, waiting: int, done: Done, finished: list["_Ticket"]) -> None:
-        self.waiting = waiting
+    def __init__(self, topic: str, records: Sequence[Record], done: Done) -> None:
+        self.topic = topic
+        self.records = records
         self.done = done
+        self.attempts = 0
+
+
+class _Ticket:
+    """One attempt: how many records of a request Kafka has not yet reported on."""
+
+    __slots__ = ("_finished", "error", "request", "waiting")
+
+    def __init__(self, request: "_Request", finished: list["_Ticket"]) -> None:
+        self.waiting = len(request.records)
         self.error: KafkaError | None = None
+        self.request = request
         self._finished = finished
 
     def report(self, error: KafkaError | None, _message: Any) -> None:
@@ -69,7 +85,7 @@ class _Line:
 
     def __init__(self, owner: "AcknowledgedProducer") -> None:
         self._owner = owner
-        self._stopping = False
+        self.stopping = False
         self.finished: list[_Ticket] = []
         self.producer: Producer = owner.connect(self._on_error)
         self._thread = threading.Thread(target=self._poll, name="kafka-acknowledgements", daemon=True)
@@ -77,12 +93,12 @@ class _Line:
 
     def abandon(self) -> None:
         """Fails what it still holds and lets it end; its tickets are reported all the same."""
-        self._stopping = True
+        self.stopping = True
         self.producer.purge(in_queue=True, in_flight=True, blocking=False)
 
     def _poll(self) -> None:
         poll, wake = self.producer.poll, self._owner.wake
-        while not self._stopping or len(self.producer) > 0:
+        while not self.stopping or len(self.producer) > 0:
             poll(POLL_SECONDS)
             if self.finished:
                 wake(self)
@@ -115,7 +131,7 @@ class AcknowledgedProducer:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._line = _Line(self)
-        self._outbox: list[tuple[str, Sequence[Record], Done]] = []
+        self._outbox: list[_Request] = []
 
     def send(self, topic: str, records: Sequence[Record], done: Done) -> None:
         """Takes the records of a request. ``done`` is called once, later, with None only if Kafka has all of them.
@@ -125,17 +141,18 @@ class AcknowledgedProducer:
         """
         if not self._outbox:
             self._loop.call_soon(self._hand_over)
-        self._outbox.append((topic, records, done))
+        self._outbox.append(_Request(topic, records, done))
 
     def _hand_over(self) -> None:
         outbox, self._outbox = self._outbox, []
-        for topic, records, done in outbox:
-            self._produce(topic, records, done)
+        for request in outbox:
+            self._produce(request)
 
-    def _produce(self, topic: str, records: Sequence[Record], done: Done) -> None:
-        line = self._line
-        ticket = _Ticket(len(records), done, line.finished)
+    def _produce(self, request: _Request) -> None:
+        line, topic, records = self._line, request.topic, request.records
+        ticket = _Ticket(request, line.finished)
         report, produce = ticket.report, line.producer.produce
+        request.attempts += 1
         taken = 0
         try:
             for key, value, headers in records:
@@ -144,7 +161,7 @@ class AcknowledgedProducer:
         except (BufferError, KafkaException) as error:
             reason = _kafka_error(error)
             if taken == 0:
-                done(_explained(reason))
+                request.done(_explained(reason))
             for _ in range(len(records) - taken if taken else 0):
                 report(reason, None)  # some of a batch are on their way: the answer waits for them, and is no 202
             if reason.fatal():
@@ -198,21 +215,28 @@ class AcknowledgedProducer:
         """On the poll thread: hands over all reports that came together."""
         finished = line.finished[:]
         del line.finished[: len(finished)]
-        self.wake_with(_settle, finished)
+        self.wake_with(self._settle, finished)
+
+    def _settle(self, finished: list[_Ticket]) -> None:
+        for ticket in finished:
+            request, error = ticket.request, ticket.error
+            try:
+                if error is not None and request.attempts < MOST_ATTEMPTS and self._is_worth_another(error):
+                    self._produce(request)
+                else:
+                    request.done(None if error is None else _explained(error))
+            except Exception:
+                logger.exception("an acknowledgement could not be handed over")
+
+    def _is_worth_another(self, error: KafkaError) -> bool:
+        """An attempt on a producer that is ending would be reported to nobody."""
+        return error.code() in PARTITION_GONE and not self._line.stopping
 
     def wake_with(self, function: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
             logger.debug("the event loop has ended")  # nobody is left to be told
-
-
-def _settle(finished: list[_Ticket]) -> None:
-    for ticket in finished:
-        try:
-            ticket.done(None if ticket.error is None else _explained(ticket.error))
-        except Exception:
-            logger.exception("an acknowledgement could not be handed over")
 
 
 def _kafka_error(error: BufferError | KafkaException) -> KafkaError:

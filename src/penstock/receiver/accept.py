@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.contract.model import Route
 from penstock.contract.telemetry import RECEIVED
 from penstock.errors import Misconfigured, PenstockError, Rejected
+from penstock.event.attributes import check_lengths
 from penstock.event.http import decode
 from penstock.event.kafka import TRACE_HEADERS, encode_record
 from penstock.event.model import Event
@@ -48,17 +49,26 @@ PRINTABLE = re.compile(rb"[\x20-\x7e]+\Z")
 HEALTH = (b"/healthz", b"/readyz")
 METRICS = b"/metrics"
 IDENTITY = b"identity"
+ATTRIBUTE_LIMIT_BYTES = 64 * 1024
 
 
 class Ingress:
     """What the path needs: where addresses lead, the producers, and how much may be under way."""
 
-    def __init__(self, routes: Routes, outlets: Outlets, inflight: Inflight, tally: Tally | None = None) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        outlets: Outlets,
+        inflight: Inflight,
+        tally: Tally | None = None,
+        attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES,
+    ) -> None:
         self.routes = routes
         self.tally = tally or Tally()
         self.draining = False
         self._outlets = outlets
         self._inflight = inflight
+        self._attribute_limit_bytes = attribute_limit_bytes
         self.tracing: ReceiverTracing | None = None
 
     def begin(self, request: Request) -> Answer | None:
@@ -91,6 +101,8 @@ class Ingress:
         assert route is not None, "begin lets nothing through without a route"
         try:
             events = decode(request.headers, request.body)
+            if request.size_bytes > self._attribute_limit_bytes:  # else no attribute can be longer than that
+                self._check_lengths(events)
         except Rejected as error:
             self._refuse(request, answers.rejected(error), reply)
             return
@@ -108,6 +120,15 @@ class Ingress:
             self._refuse(request, refused, reply)
             return
         self._send(route, outlet, request, events, reply)
+
+    def _check_lengths(self, events: list[Event]) -> None:
+        for place, event in enumerate(events):
+            try:
+                check_lengths(event.attributes, self._attribute_limit_bytes)
+            except Rejected as error:
+                if len(events) == 1:
+                    raise
+                raise Rejected(f"event {place} of the batch: {error.message}", hint=error.hint) from None
 
     def _send(self, route: Route, outlet: Outlet, request: Request, events: list[Event], reply: Reply) -> None:
         traces = [(name, value) for raw, name in TRACES if (value := request.header(raw)) and PRINTABLE.match(value)]

@@ -67,6 +67,19 @@ def metrics(text: bytes) -> Answer:
     return Answer(200, text, (("Content-Type", CONTENT_TYPE),))
 
 
+def _no_http2() -> Answer:
+    """For a sender that speaks HTTP/2 at once: empty SETTINGS, and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113)."""
+    said = b"this port speaks HTTP/1.1"
+    goaway = bytes(4) + (0xD).to_bytes(4, "big") + said
+    answer = refusal(505, said.decode())
+    answer.closing = _frame(4, b"") + _frame(7, goaway)
+    return answer
+
+
+def _frame(kind: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes((kind, 0)) + bytes(4) + payload
+
+
 ACCEPTED = Answer(202)
 OK = Answer(200)
 OPTIONS = Answer(200, headers=(ALLOW_EVENTS,))
@@ -76,9 +89,16 @@ NOT_READY = unavailable(
 DRAINING = unavailable("the receiver is ending", reason="not ready")
 MISCONFIGURED = unavailable("the Kafka of this address cannot be used as it is set up; the receiver's log says why")
 OVERLOADED = unavailable("the receiver holds as many events as it may", reason="overloaded")
+TOO_SLOW = unavailable(
+    "the receiver holds as much of unfinished requests as it may, and this one was the oldest", reason="overloaded"
+)
+TOO_MANY_OF_ADDRESS = unavailable(
+    "the receiver has as many connections of this address as it may", reason="overloaded"
+)
 TOO_MANY_CONNECTIONS = unavailable("the receiver has as many connections as it may", reason="overloaded")
 WRONG_METHOD = refusal(405, "events come with POST", headers=(ALLOW_EVENTS,))
 WRONG_HEALTH_METHOD = refusal(405, "health is asked for with GET", headers=(ALLOW_HEALTH,))
 MALFORMED = refusal(400, "this is not well-formed HTTP/1.1")
+NO_HTTP_2 = _no_http2()
 TIMED_OUT = refusal(408, "the request was not complete in time")
 FAILED = refusal(500, "the receiver failed on this request; its log says why", reason="failed")

@@ -4,41 +4,31 @@
 
 Written on asyncio and httptools directly, since what must hold here has no place in a general server: a head and a
 body of bounded size and time, a body that is refused before it is read, bytes that count against the process.
+An upgrade to another protocol is never done: the request is served as it is.
 Made by ``serve.py`` for every connection, which also calls ``sweep`` now and then.
 """
 
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass, field
 from time import time
 from typing import cast
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from penstock.receiver import answers
-from penstock.receiver.accept import Ingress
 from penstock.receiver.answers import Answer
-from penstock.receiver.inflight import Inflight
-from penstock.receiver.request import Request
-from penstock.receiver.settings import ReceiverSettings
+from penstock.receiver.heads import flaw
+from penstock.receiver.request import Request, path_of
+from penstock.receiver.site import Site
+from penstock.receiver.unfinished import HEADER_OVERHEAD_BYTES
 
 logger = logging.getLogger("penstock.receiver")
 
 MOST_PIPELINED = 32
 LINGER_SECONDS = 2.0
+MOST_FRAMING_PER_BYTE = 8  # a chunk of one byte comes with five bytes of framing
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-@dataclass
-class Site:
-    """What all connections of a process share."""
-
-    settings: ReceiverSettings
-    ingress: Ingress
-    inflight: Inflight
-    connections: "set[Connection]" = field(default_factory=set)
-    is_draining: bool = False
 
 
 class Slot:
@@ -70,14 +60,18 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = HttpRequestParser(self)
+        self._address = ""  # the sender's
         self._slots: deque[Slot] = deque()
         self._head_limit = site.settings.head_limit_bytes
+        self._header_limit = site.settings.header_limit
         self._body_limit = site.settings.body_limit_bytes
         self._lingering = False
         self._paused = False
         self._close_when_answered = False
         self._touched = self._loop.time()
         self._received = 0.0  # when the last bytes came, seconds since the epoch
+        self._is_unfinished = False  # whether a part of a request is held, as site.unfinished knows
+        self._size = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -87,48 +81,105 @@ class Connection(asyncio.Protocol):
         self._refusal: Answer | None = None
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._chunks: list[bytes] = []
-        self._head_bytes = 0
+        self._closes = False
+        self._body: bytes | bytearray = b""
+        # All that came of the request. One that began among the last bytes gets them all, so it is never too little.
+        self._bytes = self._foreign_bytes = self._size
         self._body_bytes = 0
         self._held_bytes = 0
+        if self._is_unfinished:
+            self._is_unfinished = False
+            self.site.unfinished.release(self)
 
     # -- what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its ancestors
-        self.site.connections.add(self)
-        if len(self.site.connections) > self.site.settings.connection_limit:
-            self._refuse(answers.TOO_MANY_CONNECTIONS)
+        peer = transport.get_extra_info("peername")  # none if it has gone already
+        self._address = peer[0] if peer else ""
+        refusal = self.site.enter(self, self._address)
+        if refusal is not None:
+            self._refuse(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self.site.connections.discard(self)
+        self.site.leave(self, self._address)
         self.site.inflight.bytes -= self._held_bytes  # of a request that will never be complete
-        self._held_bytes = 0
+        self._lingering = True
+        self._clear()
+        self._parser = None  # it refers to this connection: both would wait for the garbage collector
 
     def data_received(self, data: bytes) -> None:
         if self._lingering:
             return
         self._received = time()
+        self._size = size = len(data)
+        if self._in_request:
+            self._bytes += size
+        else:
+            self._bytes, self._foreign_bytes = size, 0
         if self._refusal is None:
-            self._held_bytes += len(data)
-            self.site.inflight.bytes += len(data)
-        if self._request is None:
-            if not self._in_request:
-                self._touched = self._loop.time()
-            self._head_bytes += len(data)
+            self._held_bytes += size
+            self.site.inflight.bytes += size
+        self._parse(data)
+        if self._in_request:
+            self._hold()
+        if len(self._slots) > MOST_PIPELINED:
+            self.pause_writing()
+
+    def _parse(self, data: bytes) -> None:
+        pieces: list[bytes | memoryview] = [data]  # the next one last
         try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            self._close_when_answered = True  # the request counts, what would follow in another protocol does not
-            self.send_answers()
+            while pieces and not self._lingering:
+                piece = pieces.pop()
+                try:
+                    self._parser.feed_data(piece)
+                except HttpParserUpgrade as upgrade:
+                    pieces += [memoryview(piece)[upgrade.args[0] :], self._framing_again()]
+        except HttpParserCallbackError as error:
+            logger.error("a request failed", exc_info=error.__context__ or error)
+            if not self._lingering:
+                self._refuse(answers.FAILED)
         except HttpParserError:
             if not self._lingering:
-                self._refuse(answers.MALFORMED)
-        if self._head_bytes > self._head_limit and self._request is None and not self._lingering:
-            self._refuse_head()
-        elif len(self._slots) > MOST_PIPELINED:
-            self.pause_writing()
+                is_http2 = self._parser.get_method() == b"PRI"
+                self._refuse(answers.NO_HTTP_2 if is_http2 else answers.MALFORMED)
+
+    def _framing_again(self) -> bytes:
+        """Behind the head of a request that asks for an upgrade, which a server may ignore.
+
+        The parser takes what follows for the other protocol. So a new one gets the part of the head that says where
+        the body ends, and goes on with the body.
+        """
+        request = self._request
+        if request is None:  # CONNECT: it is answered, and has no body
+            self._close_when_answered = self._lingering = True
+            self.send_answers()
+            return b""
+        self._parser = HttpRequestParser(self)
+        lines = [b"POST / HTTP/1.1", b"Connection: close" if self._closes else b"Connection: keep-alive"]
+        for name in (b"content-length", b"transfer-encoding"):
+            if name in request.by_name:
+                lines.append(name + b": " + request.by_name[name])
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
+    def _hold(self) -> None:
+        """At the end of what came, the request goes on: what it holds is bounded, for itself and for all together."""
+        own_bytes = self._bytes - self._foreign_bytes
+        if self._request is None:
+            if own_bytes > self._head_limit or len(self._headers) > self._header_limit:
+                self._refuse_head()
+                return
+        elif own_bytes > 2 * self._head_limit + (1 + MOST_FRAMING_PER_BYTE) * self._body_bytes:
+            self._refuse(answers.refusal(413, "the body comes with too much around it: chunk sizes, or trailers"))
+            return
+        self._is_unfinished = True
+        self.site.unfinished.hold(self, self._bytes + HEADER_OVERHEAD_BYTES * len(self._headers))
+
+    def give_way(self) -> None:
+        """Others need the room that this unfinished request takes."""
+        self._is_unfinished = False
+        self._refuse(answers.TOO_SLOW)
 
     def eof_received(self) -> bool:
         """The sender may have closed only its own direction: what it sent is still answered."""
@@ -149,7 +200,9 @@ class Connection(asyncio.Protocol):
     # -- what the parser calls
 
     def on_message_begin(self) -> None:
-        self._in_request = True
+        if not self._in_request:
+            self._in_request = True
+            self._touched = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -159,19 +212,42 @@ class Connection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if self._lingering:
+        if self._lingering or self._request is not None:  # the latter: see _framing_again
             return
-        request = self._request = Request(self._parser.get_method(), _path(self._url), self._headers)
+        headers, parser = self._headers, self._parser
+        request = self._request = Request(parser.get_method(), path_of(self._url), headers)
         # What was received so far may hold the body too: only when it is much, the head is measured.
-        if self._head_bytes > self._head_limit and request.head_bytes > self._head_limit:
+        if len(headers) > self._header_limit or (
+            self._bytes > self._head_limit and request.head_bytes > self._head_limit
+        ):
             self._refuse_head()
             return
-        if int(request.header(b"content-length", b"0")) > self._body_limit:
+        by_name = request.by_name
+        self._closes = not parser.should_keep_alive()
+        if (
+            self._closes  # also because it is not HTTP/1.1
+            or b"connection" in by_name
+            or b"transfer-encoding" in by_name
+            or b"te" in by_name
+            or b"host" not in by_name
+            or len(by_name) != len(headers)
+        ) and self._refuse_flaw(request):
+            return
+        if int(by_name.get(b"content-length", b"0")) > self._body_limit:
             self._refuse_body()
             return
         self._refusal = self.site.ingress.begin(request)
-        if request.header(b"expect").lower() == b"100-continue":
+        if b"expect" in by_name and by_name[b"expect"].lower() == b"100-continue":
             self._continue()
+
+    def _refuse_flaw(self, request: Request) -> bool:
+        version = self._parser.get_http_version()
+        found = flaw(version, request.by_name, request.headers)
+        if found is not None:
+            self._refuse(answers.refusal(400, found))
+        elif version == "1.0":
+            self._closes = True  # HTTP/1.0 could ask for more requests; it is not worth it
+        return found is not None
 
     def on_body(self, body: bytes) -> None:
         if self._lingering:
@@ -180,18 +256,26 @@ class Connection(asyncio.Protocol):
         if self._body_bytes > self._body_limit:
             self._refuse_body()
         elif self._refusal is None:
-            self._chunks.append(body)
-            if len(self._chunks) > 1 and self.site.inflight.is_full:
+            if not self._body:
+                self._body = body
+                return
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += body  # one piece of memory, however small the chunks are
+            if self.site.inflight.is_full:
                 self._refuse(answers.OVERLOADED)  # large bodies that come slowly fill the memory too
 
     def on_message_complete(self) -> None:
         request, refusal = self._request, self._refusal
         if self._lingering or request is None:
             return
-        slot = Slot(self, self._held_bytes, self._ends_after(request), request.method == b"HEAD")
+        if self._parser.should_upgrade() and request.method != b"CONNECT":
+            return  # its body follows, see _ignore_upgrade
+        slot = Slot(self, self._held_bytes, self._closes, request.method == b"HEAD")
         self._slots.append(slot)
-        request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        request.body = bytes(self._body)  # the same object if it is bytes already
         request.received = self._received
+        request.size_bytes = self._bytes
         self._held_bytes = 0
         self._clear()
         if refusal is not None:
@@ -204,12 +288,6 @@ class Connection(asyncio.Protocol):
             logger.exception("a request failed")
             self.site.ingress.refused(request, answers.FAILED)
             slot.fill(answers.FAILED)
-
-    def _ends_after(self, request: Request) -> bool:
-        """Whether the sender wants no further request answered. HTTP/1.0 could ask for that; it is not worth it."""
-        if not self._parser.should_keep_alive():
-            return True
-        return request.header(b"connection") != b"" and self._parser.get_http_version() == "1.0"
 
     # -- answers
 
@@ -243,7 +321,13 @@ class Connection(asyncio.Protocol):
             self.transport.write(CONTINUE)
 
     def _refuse_head(self) -> None:
-        self._refuse(answers.refusal(431, f"the head of the request is larger than {self._head_limit} bytes"))
+        if len(self._headers) > self._header_limit:
+            self._refuse(answers.refusal(431, f"the request has more than {self._header_limit} headers"))
+            return
+        name, value = max(self._headers, key=lambda header: len(header[1]), default=(b"", b""))
+        hint = f"the header {name.decode('latin-1')} is the largest" if 2 * len(value) > self._head_limit else None
+        said = f"the head of the request is larger than {self._head_limit} bytes"
+        self._refuse(answers.refusal(431, said, hint))
 
     def _refuse_body(self) -> None:
         self._refuse(answers.refusal(413, f"the body is larger than {self._body_limit} bytes"))
@@ -255,6 +339,7 @@ class Connection(asyncio.Protocol):
         self._slots.append(slot)
         self._lingering = True
         self._clear()
+        self._parser = None  # with what it has of a header
         slot.fill(answer)
 
     def _linger(self) -> None:
@@ -284,13 +369,3 @@ class Connection(asyncio.Protocol):
     def close_if_idle(self) -> None:
         if not self._in_request and not self._slots and not self._lingering:
             self._linger()
-
-
-def _path(url: bytes) -> bytes:
-    """The path of a request's target, which proxies may send as a whole URL."""
-    if not url.startswith(b"/"):
-        try:
-            return bytes(parse_url(url).path or b"/")
-        except HttpParserError:
-            return url
-    return url.partition(b"?")[0] if b"?" in url else url

@@ -47,12 +47,17 @@ class Routes:
         return self.by_host.get(host_name(header))
 
     def _changed(self, key: str, value: bytes | None) -> None:
+        try:
+            routes = () if value is None else decode_agreement(value).routes
+        except ValueError as error:  # of msgspec, which has several
+            logger.error(
+                "the contract's record of %s cannot be read, so its addresses stay as they are: %s", key, error
+            )
+            return
         before = self._by_key.pop(key, ())
-        if value is not None:
-            routes = decode_agreement(value).routes
-            if routes:
-                self._by_key[key] = routes
-        if self._by_key.get(key, ()) != before:
+        if routes:
+            self._by_key[key] = routes
+        if routes != before:
             self.by_path, self.by_host = addresses(self._by_key)
             logger.info("%d addresses are known after a change of %s", len(self.by_path), key)
 

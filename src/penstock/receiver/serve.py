@@ -26,11 +26,12 @@ from penstock.kafka.produce import ProducerLimits
 from penstock.kafka.telemetry import Teller
 from penstock.ports import require_free
 from penstock.receiver.accept import Ingress
-from penstock.receiver.connection import Connection, Site
+from penstock.receiver.connection import Connection
 from penstock.receiver.inflight import Inflight
 from penstock.receiver.outlets import Outlets
 from penstock.receiver.routes import Routes
 from penstock.receiver.settings import ReceiverSettings
+from penstock.receiver.site import Site
 from penstock.receiver.tally import SilentTally, Tally
 from penstock.telemetry.metrics import INGRESS_CONNECTIONS, INGRESS_IN_FLIGHT
 from penstock.telemetry.traces import open_tracing, trace_settings
@@ -83,7 +84,7 @@ async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
     inflight = Inflight(settings.inflight_events, settings.inflight_bytes)
     routes = Routes(connection)
     tally = Tally(totals) if settings.telemetry == "on" else SilentTally(totals)
-    site = Site(settings, Ingress(routes, outlets, inflight, tally), inflight)
+    site = Site(settings, Ingress(routes, outlets, inflight, tally, settings.attribute_limit_bytes), inflight)
     tracing = site.ingress.tracing = _tracing(settings)
     routes.start()
     server = await loop.create_server(lambda: Connection(site), sock=_listen(settings), backlog=BACKLOG)

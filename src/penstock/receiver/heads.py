@@ -1,0 +1,43 @@
+"""What a head may not say, though the parser lets it pass: whatever two readers could understand in two ways.
+
+A proxy in front of the receiver and the receiver itself must agree where a request ends and whom it is for, so what
+RFC 9112 forbids is refused and never repaired. Called by the connection, for the few heads with one of these signs.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+SPOKEN = ("1.1", "1.0")
+
+# Headers with one value. Others, like Accept or X-Forwarded-For, are lists: they may stand more than once.
+STAND_ONCE = frozenset(
+    (
+        b"authorization", b"content-encoding", b"content-language", b"content-length", b"content-location",
+        b"content-md5", b"content-range", b"content-type", b"date", b"expect", b"from", b"host", b"max-forwards",
+        b"origin", b"proxy-authorization", b"referer", b"te", b"traceparent", b"transfer-encoding", b"user-agent",
+        b"k-network-hash", b"k-network-probe", b"webhook-request-callback", b"webhook-request-origin",
+        b"webhook-request-rate",
+    )
+)  # fmt: skip
+ATTRIBUTE = b"ce-"
+
+
+def flaw(version: str, by_name: Mapping[bytes, bytes], headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+    """Why the head is refused, or None. ``by_name`` has the last value of each header."""
+    if version not in SPOKEN:
+        return f"HTTP/{version} is not spoken here, only HTTP/1.1 and HTTP/1.0"
+    if version == "1.1" and b"host" not in by_name:
+        return "the header host is missing"
+    if len(by_name) != len(headers):
+        for name, number in Counter(name for name, _ in headers).items():
+            if number > 1 and (name in STAND_ONCE or name.startswith(ATTRIBUTE)):
+                return f"the header {name.decode('latin-1')} stands twice"
+    coding = by_name.get(b"transfer-encoding")
+    if coding is not None:
+        if version == "1.0":
+            return "HTTP/1.0 has no Transfer-Encoding"
+        if coding.strip(b" \t").lower() != b"chunked":
+            return "of all transfer encodings only chunked is taken, and nothing beside it"
+    if b"chunked" in by_name.get(b"te", b"").lower():
+        return "the header te must not name chunked"
+    return None

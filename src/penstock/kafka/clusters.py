@@ -28,6 +28,7 @@ FIRST_SECONDS = 1.0  # so long somebody may wait for the first look
 LOOK_SECONDS = 5.0  # between two looks
 AGAIN_SECONDS = 2.0  # between two looks while it does not answer
 READ_AGAIN_SECONDS = 5.0  # while the Secret on disk is not the one that the contract means
+HOME_NAME = "home"  # of the folder with its login for Java; those of Secrets have a dot in their names
 OUTDATED_SECONDS = 60.0  # after which credentials that nobody asked for are forgotten
 
 
@@ -55,7 +56,7 @@ class Clusters:
     def java_settings(self, cluster: Cluster) -> dict[str, str]:
         """Of Kafka's own client, without a secret among them."""
         if cluster.is_home:
-            return {"bootstrap.servers": self.home.bootstrap_servers}
+            return {"bootstrap.servers": self.home.bootstrap_servers} | self._home_login()
         member = self._member(cluster)
         member.clients.connection.check_addresses()
         settings = {"bootstrap.servers": cluster.bootstrap_servers}
@@ -63,6 +64,13 @@ class Clusters:
         if found is None:
             return settings
         return settings | java_files.java_settings(found, self.secrets_dir, cluster.secret, member.version)
+
+    def _home_login(self) -> dict[str, str]:
+        if self.home.security is None or not self.home.secret_file:
+            return {}
+        data = secret_files.read_file(Path(self.home.secret_file), self.home.secret_file, "restore it")
+        version = secret_files.version_of(self.secrets_dir, data)
+        return java_files.java_settings(self.home.security, self.secrets_dir, HOME_NAME, version)
 
     def require(self, cluster: Cluster) -> None:
         """Raises Unavailable or Misconfigured when the cluster did not answer lately. Home is asked by its users."""
@@ -108,7 +116,12 @@ class Clusters:
     def _renewed(self, cluster: Cluster, before: "_Member | None") -> "_Member":
         """With what the Secret holds now."""
         connection = replace(
-            self.home, bootstrap_servers=cluster.bootstrap_servers, security=None, policy=self._policy_of(cluster)
+            self.home,
+            bootstrap_servers=cluster.bootstrap_servers,
+            security=None,
+            secret="",
+            secret_file="",
+            policy=self._policy_of(cluster),
         )
         version = ""
         if cluster.secret:

@@ -10,6 +10,8 @@ import os
 import socket
 import stat
 import struct
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +22,9 @@ from penstock import child
 from penstock.cli import plan
 from penstock.cli.up_settings import UpSettings
 from penstock.errors import Misconfigured, PenstockError
-from penstock.kafka import login, secret_files, security
+from penstock.kafka import fetch, java, login, secret_files, security
 from penstock.kafka.connection import KafkaConnection
+from penstock.pipeline.session import socket_folder
 from tests.conftest import System, running_system
 from tests.sink import Sink
 from tests.system.resources import apply, broker, trigger
@@ -140,8 +143,6 @@ def test_events_arrive_through_a_kafka_with_a_login(exposed: System, sink: Calla
     until(lambda: len(subscriber.requests) >= 5, "five events")
     lag = exposed.run("lag", "-o", "json")
     assert lag.returncode == 0, lag.stderr
-    gathered = exposed.run("must-gather", "--out", str(exposed.data_dir.parent / "support.zip"))
-    assert gathered.returncode == 0, gathered.stderr
 
 
 def test_the_password_is_in_no_argument_variable_or_log(exposed: System) -> None:
@@ -153,6 +154,13 @@ def test_the_password_is_in_no_argument_variable_or_log(exposed: System) -> None
                 assert password not in Path(f"/proc/{pid}/{name}").read_bytes(), f"{name} of {pid}"
             except OSError:
                 continue
+    gathered = exposed.data_dir.parent / "support.zip"
+    made = exposed.run("must-gather", "--out", str(gathered))
+    assert made.returncode == 0, made.stderr
+    with zipfile.ZipFile(gathered) as bundle:
+        assert any(name.endswith("kafka/topics.json") for name in bundle.namelist())
+        for name in bundle.namelist():
+            assert password not in bundle.read(name), name
     for path in (exposed.data_dir / "logs").iterdir():
         assert password not in path.read_bytes(), path
     holders = {
@@ -184,6 +192,35 @@ def answer_of_spark(port: int, endpoint: str, message: bytes) -> int:
         while len(head) < 9 and (more := connection.recv(9 - len(head))):
             head += more
     return head[8] if len(head) == 9 else HUNG_UP
+
+
+def test_pysparks_gateway_refuses_whoever_does_not_know_its_token(spark: "SparkSession") -> None:
+    """Kept promise: the port over which Python commands the JVM runs nothing for strangers."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    command = b"r\nu\nSystem\nrj\ne\n"  # looks a class up
+    with socket.create_connection(("127.0.0.1", gateway.gateway_parameters.port), 20) as connection:
+        connection.sendall(command)
+        assert b"Authentication error" in connection.recv(1000)
+
+
+def test_sparks_workers_meet_it_in_a_folder_of_their_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept promise: also where a long path puts the sockets elsewhere; a folder that somebody opened is refused."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = socket_folder(tmp_path / ("long" * 20))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert socket_folder(tmp_path / ("long" * 20)) == folder
+    folder.chmod(0o777)
+    with pytest.raises(Misconfigured, match="open to other users"):
+        socket_folder(tmp_path / ("long" * 20))
+
+
+def test_a_cache_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
+    """Kept promise: nobody else decides which code Kafka and Spark run."""
+    tmp_path.chmod(0o777)
+    for look in (fetch.kafka_jars, fetch.spark_connector_jars, java.java_home):
+        with pytest.raises(Misconfigured, match="every user of this machine may write"):
+            look(tmp_path)
 
 
 def test_sparks_secret_is_made_for_each_run_and_shown_nowhere(spark: "SparkSession") -> None:

@@ -34,6 +34,7 @@ DETACHED_PATIENCE = Patience(deaths=4, seconds=150.0)
 
 
 def in_foreground(settings: UpSettings) -> None:
+    plan.require_protection(settings)
     shown = screen()
     fetch.fetch_missing(shown)
     keep_private()  # not before: the cache folder may be for all users
@@ -51,12 +52,12 @@ def in_foreground(settings: UpSettings) -> None:
 
 def detached(settings: UpSettings) -> None:
     """Returns when all is ready; raises with the reason when it cannot be, and leaves nothing behind then."""
+    plan.require_protection(settings)
     shown = screen()
     directory = RunDirectory(settings.data_path)
     directory.require_ours()
     fetch.fetch_missing(shown)
     keep_private()
-    plan.require_protection(settings)
     directory.logs.mkdir(parents=True, exist_ok=True)
     log = directory.logs / "up.log"
     logs.keep_bounded(log, max_bytes=1_000_000)

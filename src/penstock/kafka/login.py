@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from penstock.access.private_files import make_private_folder
 from penstock.kafka import secret_files
 
-USER = "penstock"
+USER = "penstock-home"  # must-gather masks it wherever it stands, so it is no word of its own
 MECHANISM = "SCRAM-SHA-512"
 ITERATIONS = 8192
 PASSWORD_BYTES = 32

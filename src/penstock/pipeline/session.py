@@ -108,7 +108,7 @@ def start_session(
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.local.dir": str(scratch),
-        "spark.python.unix.domain.socket.dir": str(_socket_folder(scratch)),
+        "spark.python.unix.domain.socket.dir": str(socket_folder(scratch)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
     chosen = {**FAST, **SAFE, **SMALL, **own, **_guarded(settings)}
@@ -129,7 +129,7 @@ def _guarded(settings: DispatcherSettings) -> dict[str, str]:
     return GUARDED if is_local(settings.master) or settings.spark_secret_file else {}
 
 
-def _socket_folder(scratch: Path) -> Path:
+def socket_folder(scratch: Path) -> Path:
     """Where Spark and its Python workers meet. The kernel allows only short paths; sockets have no password."""
     if len(bytes(scratch)) <= LONGEST_SOCKET_DIR:
         return scratch

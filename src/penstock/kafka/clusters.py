@@ -28,7 +28,6 @@ FIRST_SECONDS = 1.0  # so long somebody may wait for the first look
 LOOK_SECONDS = 5.0  # between two looks
 AGAIN_SECONDS = 2.0  # between two looks while it does not answer
 READ_AGAIN_SECONDS = 5.0  # while the Secret on disk is not the one that the contract means
-HOME_NAME = "home"  # of the folder with its login for Java; those of Secrets have a dot in their names
 OUTDATED_SECONDS = 60.0  # after which credentials that nobody asked for are forgotten
 
 
@@ -70,7 +69,7 @@ class Clusters:
             return {}
         data = secret_files.read_file(Path(self.home.secret_file), self.home.secret_file, "restore it")
         version = secret_files.version_of(self.secrets_dir, data)
-        return java_files.java_settings(self.home.security, self.secrets_dir, HOME_NAME, version)
+        return java_files.home_settings(self.home.security, self.secrets_dir, version)
 
     def require(self, cluster: Cluster) -> None:
         """Raises Unavailable or Misconfigured when the cluster did not answer lately. Home is asked by its users."""

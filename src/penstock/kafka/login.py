@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 
 from penstock.access.private_files import make_private_folder
 from penstock.kafka import secret_files
+from penstock.kafka.java_files import HOME_FOLDER
 
 USER = "penstock-home"  # must-gather masks it wherever it stands, so it is no word of its own
 MECHANISM = "SCRAM-SHA-512"
 ITERATIONS = 8192
 PASSWORD_BYTES = 32
-FOLDER = ".home"  # in the secrets directory: no namespace begins with a dot, so no resource can name it
 TIMEOUT_SECONDS = 30.0
 
 
@@ -31,7 +31,7 @@ class Login:
 
 def secret_file(data_dir: Path) -> Path:
     """Where the login is, once it is made."""
-    return data_dir / "secrets" / FOLDER / "kafka.json"
+    return data_dir / "secrets" / HOME_FOLDER / "kafka.json"
 
 
 def new() -> Login:

@@ -83,14 +83,25 @@ class System:
 
 
 @contextmanager
-def running_system(data_dir: Path, environment: Mapping[str, str] | None = None) -> Iterator[System]:
-    """``penstock up`` on free ports, and its end."""
+def running_system(
+    data_dir: Path, environment: Mapping[str, str] | None = None, host: str = "127.0.0.1"
+) -> Iterator[System]:
+    """``penstock up`` on free ports, and its end. Ingress and admin listen on that host."""
     ingress, admin, kafka_port = free_port(), free_port(), free_port()
     system = System(
-        f"http://127.0.0.1:{ingress}", f"http://127.0.0.1:{admin}", f"127.0.0.1:{kafka_port}", data_dir,
+        f"http://{host}:{ingress}", f"http://{host}:{admin}", f"127.0.0.1:{kafka_port}", data_dir,
         environment or {},
     )  # fmt: skip
-    ports = ["--ingress-port", str(ingress), "--admin-port", str(admin), "--kafka-port", str(kafka_port)]
+    ports = [
+        "--host",
+        host,
+        "--ingress-port",
+        str(ingress),
+        "--admin-port",
+        str(admin),
+        "--kafka-port",
+        str(kafka_port),
+    ]
     started = system.run("up", "--detach", "--data-dir", str(data_dir), *ports, timeout=200)
     if started.returncode != 0:
         system.run("down", "--data-dir", str(data_dir))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 RUN_VARIABLE = "PENSTOCK_RUN_ID"
 PR_SET_PDEATHSIG = 1
+PRIVATE_UMASK = 0o077  # what a child writes is its owner's only
 POLL_SECONDS = 0.05
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -45,6 +46,7 @@ def start(command: Command) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=PRIVATE_UMASK,
             preexec_fn=dies_with_parent(command.signal_at_parents_death),
         )
 

@@ -1,6 +1,7 @@
 """The embedded cluster: starts, stops, keeps what it has, and refuses with words."""
 
 import json
+import random
 import shutil
 import socket
 import time
@@ -11,12 +12,12 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from penstock.errors import Misconfigured, Unavailable
-from penstock.kafka import data_directory, embedded
+from penstock.kafka import data_directory, embedded, login
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.embedded import EmbeddedKafka
 from penstock.kafka.server_files import ClusterSpec
 from penstock.kafka.topics import TopicSpec, create_missing
-from penstock.ports import free_port
+from penstock.ports import free_port, require_free
 
 
 def cluster_in(folder: Path) -> EmbeddedKafka:
@@ -59,6 +60,47 @@ def test_all_it_had_is_there_after_kill_9_and_after_a_clean_stop(tmp_path: Path)
         assert read(third.connection, "kept", 3) == [b"1", b"2", b"3"]
     finally:
         third.stop()
+
+
+def test_a_cluster_that_asked_for_no_login_asks_for_one_later(tmp_path: Path) -> None:
+    """Kept promise: --kafka-auth may change, also for a cluster from before there were logins; all data stays."""
+    first = cluster_in(tmp_path).start()
+    try:
+        create_missing(first.connection.admin(), [TopicSpec("kept")])
+        write(first.connection, "kept", [b"1"])
+    finally:
+        first.stop()
+    login.secret_file(tmp_path).unlink()
+    second = EmbeddedKafka(ClusterSpec(tmp_path, port=free_port(), auth="scram")).start()
+    try:
+        with pytest.raises(Unavailable):
+            KafkaConnection(second.spec.bootstrap_servers).check(2.0)
+        assert read(second.connection, "kept", 1) == [b"1"]
+    finally:
+        second.stop()
+
+
+def test_three_brokers_with_a_login_form_a_cluster(tmp_path: Path) -> None:
+    """Kept promise: nodes log in to each other, as brokers and as controllers."""
+    cluster = EmbeddedKafka(ClusterSpec(tmp_path, port=_three_free_ports(), brokers=3, auth="scram")).start()
+    try:
+        create_missing(cluster.connection.admin(), [TopicSpec("spread")])
+        write(cluster.connection, "spread", [b"1"])
+        assert read(cluster.connection, "spread", 1) == [b"1"]
+    finally:
+        cluster.stop()
+
+
+def _three_free_ports() -> int:
+    """The first of three in a row, below those that the kernel takes for outgoing connections."""
+    for first in random.sample(range(12_000, 32_000), 100):
+        try:
+            for port in range(first, first + 3):
+                require_free("127.0.0.1", port, "")
+        except Misconfigured:
+            continue
+        return first
+    pytest.skip("no three free ports in a row were found")
 
 
 def test_topics_are_never_made_by_a_typing_error(kafka: KafkaConnection) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from tests.certificates import Authority, needs_openssl
 
+from penstock.contract.model import HOME
 from penstock.errors import Misconfigured
-from penstock.kafka import java_files, secret_files, security
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka import java_files, login, secret_files, security
+from penstock.kafka.clusters import Clusters
+from penstock.kafka.connection import KafkaConnection, home
 from penstock.kafka.security import Security
 
 HIDDEN = "hunter2-is-never-shown"
@@ -167,3 +169,27 @@ def test_settings_for_java_hold_only_where_credentials_are(authority: Authority,
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     login = (folder / "v7" / "login.properties").read_text()
     assert HIDDEN + '\\\\"\\\\\\\\\\u00fc\\\\n";\n' in login
+
+
+def test_the_login_of_the_home_cluster_stays_where_it_is(tmp_path: Path) -> None:
+    """Kept promise: pickled for a worker, it is a path; what Java needs of it stays when Secrets are cleaned up."""
+    made = login.new()
+    login.write(tmp_path, made)
+    file = str(login.secret_file(tmp_path))
+    connection = home("here:9092", "tests", file)
+    travelling = pickle.dumps(connection)
+    assert made.password.encode() not in travelling
+    assert pickle.loads(travelling) == connection
+    settings = Clusters(connection, tmp_path / "secrets").java_settings(HOME)
+    assert made.password not in str(settings)
+    java_files.forget_orphans(tmp_path / "secrets")
+    properties = settings["sasl.jaas.config"].partition("file:")[2].partition(":")[0]
+    assert made.password in Path(properties).read_text()
+
+
+def test_a_login_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    """Kept promise: a password that is no secret any more is not used, and the file is named."""
+    login.write(tmp_path, login.new())
+    login.secret_file(tmp_path).chmod(0o640)
+    with pytest.raises(Misconfigured, match="others may read"):
+        home("here:9092", "tests", str(login.secret_file(tmp_path)))

@@ -3,12 +3,36 @@
 Used by every room that keeps something confidential on disk.
 """
 
+import contextlib
 import os
 import secrets
 import stat
 from pathlib import Path
 
+from penstock.child import PRIVATE_UMASK
+
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def keep_private() -> None:
+    """From now on this process, and what it starts, makes files that only their owner may use."""
+    os.umask(PRIVATE_UMASK)
+
+
+def tighten(folder: Path) -> None:
+    """Takes all rights of others from the folder and what is in it. Links are not followed.
+
+    The folder itself comes last: its mode proves that everything below was done, so the next start has nothing to do.
+    What belongs to somebody else stays as it is; only its owner may change it.
+    """
+    if not folder.is_dir() or not others_may_read(folder):
+        return
+    for place, _, names in os.walk(folder, topdown=False):
+        for path in (*(os.path.join(place, name) for name in names), place):
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                mode = os.lstat(path).st_mode
+                if mode & OTHERS and not stat.S_ISLNK(mode):
+                    os.chmod(path, stat.S_IMODE(mode) & ~OTHERS)
 
 
 def make_private_folder(folder: Path) -> None:

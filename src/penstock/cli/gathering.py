@@ -19,7 +19,7 @@ from penstock.cli.client import Client
 from penstock.cli.masking import Masking
 from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka import secret_files
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, home
 from penstock.supervisor.processes import Process, environment, processes
 from penstock.supervisor.rundir import RunDirectory
 
@@ -114,8 +114,10 @@ class Scene:
     @cached_property
     def _kafka(self) -> tuple[KafkaConnection, PenstockError | None]:
         servers = self.state.get("bootstrap_servers") or os.environ.get("PENSTOCK_BOOTSTRAP_SERVERS")
+        file = self.state.get("kafka_secret_file") or os.environ.get("PENSTOCK_KAFKA_SECRET_FILE")
         connection = KafkaConnection(str(servers or "127.0.0.1:9092"))
         try:
+            connection = home(connection.bootstrap_servers, secret_file=str(file or ""))
             connection.check(KAFKA_SECONDS)
         except PenstockError as error:
             return connection, error

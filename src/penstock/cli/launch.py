@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from penstock.access.private_files import keep_private
 from penstock.child import birth_of, exit_words
 from penstock.cli import plan
 from penstock.cli.page import page
@@ -33,8 +34,10 @@ DETACHED_PATIENCE = Patience(deaths=4, seconds=150.0)
 
 
 def in_foreground(settings: UpSettings) -> None:
+    plan.require_protection(settings)
     shown = screen()
     fetch.fetch_missing(shown)
+    keep_private()  # not before: the cache folder may be for all users
 
     def show(event: Event) -> None:
         shown.event(event)
@@ -49,10 +52,12 @@ def in_foreground(settings: UpSettings) -> None:
 
 def detached(settings: UpSettings) -> None:
     """Returns when all is ready; raises with the reason when it cannot be, and leaves nothing behind then."""
+    plan.require_protection(settings)
     shown = screen()
     directory = RunDirectory(settings.data_path)
     directory.require_ours()
     fetch.fetch_missing(shown)
+    keep_private()
     directory.logs.mkdir(parents=True, exist_ok=True)
     log = directory.logs / "up.log"
     logs.keep_bounded(log, max_bytes=1_000_000)
@@ -78,6 +83,7 @@ def detached(settings: UpSettings) -> None:
 def as_detached(settings: UpSettings, report_to: int) -> None:
     """The other end: supervises, and reports until all is ready."""
     pipe = os.fdopen(report_to, "w", buffering=1)
+    keep_private()
     logs.configure()  # into up.log
 
     def report(kind: str, value: dict[str, Any]) -> None:
@@ -121,6 +127,7 @@ def _supervise(
             "admin_port": settings.admin_port,
             "admin_token_file": str(settings.admin_token_path),
             "bootstrap_servers": settings.kafka_address,
+            "kafka_secret_file": settings.kafka_secret,
         }
         Supervisor(plan.parts(settings, run_id), directory, run_id, show, about).run(patience)
 

@@ -87,11 +87,14 @@ def _options(
         bool, typer.Option("--version", help="Show the version and end.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
+    from penstock.access.private_files import keep_private
     from penstock.telemetry import logs
 
     if token_file:
         os.environ[TOKEN_FILE] = token_file
     is_part = any(entry.name == context.invoked_subcommand and entry.panel == PARTS for entry in COMMANDS)
+    if is_part:
+        keep_private()
     logs.configure(os.environ.get("PENSTOCK_LOG_LEVEL", "INFO" if is_part else "WARNING"), debug=debug)
 
 

@@ -120,14 +120,16 @@ def _learn_secrets(scene: "Scene", bundle: "Bundle") -> None:
     """What must not be in the zip. First of all."""
     from penstock.cli.gathering import Missing
     from penstock.cli.masking import values_in
+    from penstock.kafka import login
 
-    if not scene.secrets_dir.is_dir():
-        return
-    try:
-        scene.masking.know(values_in(scene.secrets_dir))
-    except OSError as error:
-        why = f"{scene.secrets_dir}: {error.strerror}; they are masked by their form only"
-        bundle.add(Missing("values of secrets to look for", why))
+    # The login of the embedded Kafka stays in the data directory when Secrets are kept elsewhere.
+    for folder in {scene.secrets_dir, login.secret_file(scene.directory.data_dir).parent}:
+        try:
+            if folder.is_dir():
+                scene.masking.know(values_in(folder))
+        except OSError as error:
+            why = f"{folder}: {error.strerror}; they are masked by their form only"
+            bundle.add(Missing("values of secrets to look for", why))
 
 
 def _server(server: str, data_dir: str) -> str:

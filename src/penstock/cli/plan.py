@@ -10,8 +10,9 @@ from penstock.child import RUN_VARIABLE, Command
 from penstock.cli.up_settings import UpSettings, environment_of_parts
 from penstock.errors import Misconfigured
 from penstock.kafka import java
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import home
 from penstock.kafka.embedded import STOP_PATIENCE_SECONDS, EmbeddedKafka
+from penstock.pipeline.settings import is_local
 from penstock.ports import reachable_host, require_free
 from penstock.receiver.settings import ReceiverSettings
 from penstock.settings import load
@@ -32,19 +33,44 @@ def check(settings: UpSettings) -> None:
     allowed_names(settings.allowed_hosts)
     if settings.needs_token:
         keep_token(settings.admin_token_path)
+    require_protection(settings)
     trace_settings(load(ReceiverSettings))
-    wanted = {"--ingress-port": [settings.ingress_port], "--admin-port": [settings.admin_port]}
+    host, inner = settings.host, settings.inner_host
+    wanted = [("--ingress-port", host, settings.ingress_port), ("--admin-port", host, settings.admin_port)]
     if not settings.bootstrap_servers:
-        wanted["--kafka-port"] = list(settings.cluster.ports)
+        wanted += [("--kafka-port", inner, port) for port in settings.cluster.ports]
     seen: dict[int, str] = {}
-    for flag, ports in wanted.items():
-        for port in ports:
-            if port in seen:
-                raise Misconfigured(f"{seen[port]} and {flag} are both {port}", hint=f"give {flag} another port")
-            seen[port] = flag
-            require_free(settings.host, port, flag)
+    for flag, address, port in wanted:
+        if port in seen:
+            raise Misconfigured(f"{seen[port]} and {flag} are both {port}", hint=f"give {flag} another port")
+        seen[port] = flag
+        require_free(address, port, flag)
     if settings.bootstrap_servers:
-        KafkaConnection(settings.bootstrap_servers).check(timeout_seconds=5.0)
+        home(settings.bootstrap_servers, secret_file=settings.kafka_secret).check(timeout_seconds=5.0)
+
+
+def require_protection(settings: UpSettings) -> None:
+    """Refuses to open a port to others that does not ask who is there.
+
+    Spark's own ports and the dispatcher's always ask: for a secret of the run, and for a token.
+    """
+    address = settings.advertise
+    if address is None:
+        return
+    if address in ("", "0.0.0.0", "::", "*"):
+        raise Misconfigured(
+            f'"{address}" is no single address', hint="--advertise 10.0.0.5, an address of this machine"
+        )
+    if not settings.bootstrap_servers and settings.kafka_auth == "none":
+        raise Misconfigured(
+            f"--advertise {address} opens the embedded Kafka, which asks nobody for a login",
+            hint="--kafka-auth scram",
+        )
+    if not is_local(settings.master) and not settings.spark_secret_file:
+        raise Misconfigured(
+            f"--advertise {address} opens Spark, and {settings.master} has no secret to check who is there",
+            hint="PENSTOCK_SPARK_SECRET_FILE=FILE with the spark.authenticate.secret of that cluster",
+        )
 
 
 def parts(settings: UpSettings, run_id: str) -> list[Part]:

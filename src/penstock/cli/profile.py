@@ -109,12 +109,14 @@ def _chosen(part: str, data_dir: Path, *, is_java: bool) -> "Process":
 
 
 def _record_python(process: "Process", seconds: float, path: Path) -> None:
+    from penstock.access.private_files import keep_private
     from penstock.cli import dumps
     from penstock.errors import Unavailable
 
     command = [dumps.py_spy(), "record", "--pid", str(process.pid), "--duration", str(max(1, round(seconds))),
                "--output", str(path), "--format", "flamegraph", "--rate", "200"]  # fmt: skip
     _require_writable(path)
+    keep_private()  # code paths and names are the owner's only
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         try:
@@ -137,12 +139,14 @@ def _record_python(process: "Process", seconds: float, path: Path) -> None:
 
 
 def _record_java(process: "Process", seconds: float, path: Path) -> None:
+    from penstock.access.private_files import keep_private
     from penstock.cli import dumps, flame
 
     name = f"penstock-{os.getpid()}"  # somebody else may be recording too
     dumps.java_tool(process.pid, "jcmd")
     reader = dumps.java_tool(process.pid, "jfr")
     _require_writable(path)
+    keep_private()
     with tempfile.TemporaryDirectory(prefix="penstock-profile-") as folder:
         recorded = Path(folder, "recorded.jfr")
         dumps.jcmd(process.pid, "JFR.start", f"name={name}", "settings=profile")

@@ -14,7 +14,15 @@ from penstock.cli import options
 
 def up(  # noqa: PLR0913 (one option per setting)
     data_dir: Annotated[str | None, typer.Option(help="Where data and logs are kept.", metavar="DIR")] = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on.", metavar="ADDRESS")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address of ingress and admin, and of nothing else.", metavar="ADDRESS")
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option(help="The address of Kafka, Spark and dispatcher, for a cluster.", metavar="ADDRESS")
+    ] = None,
+    kafka_auth: Annotated[
+        str | None, typer.Option(help="none or scram: whether the embedded Kafka asks for a login.")
+    ] = None,
     ingress_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Where events come in.")] = None,
     admin_port: Annotated[int | None, typer.Option(min=1, max=65535, help="API and dashboard.")] = None,
     allowed_host: options.AllowedHosts = None,
@@ -44,6 +52,8 @@ def up(  # noqa: PLR0913 (one option per setting)
     flags: dict[str, Any] = {
         "data_dir": data_dir,
         "host": host,
+        "advertise": advertise,
+        "kafka_auth": kafka_auth,
         "ingress_port": ingress_port,
         "admin_port": admin_port,
         **options.access_flags(allowed_host, require_token=require_token),

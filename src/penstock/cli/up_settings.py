@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.control.settings import admin_token_path, needs_token
+from penstock.kafka.login import secret_file
 from penstock.kafka.server_files import ClusterSpec
 from penstock.settings import setting
 
@@ -13,7 +14,15 @@ from penstock.settings import setting
 @dataclass(frozen=True)
 class UpSettings:
     data_dir: str = setting(".penstock", "where data, logs and what runs are kept")
-    host: str = setting("127.0.0.1", "the address that everything listens on")
+    host: str = setting("127.0.0.1", "the address that ingress and admin listen on, and nothing else")
+    advertise: str | None = setting(
+        None, "the address that Kafka, Spark and the dispatcher's port listen on; none: 127.0.0.1"
+    )
+    kafka_auth: Literal["none", "scram"] = setting(
+        "none", "scram: the embedded Kafka asks for a login; none: it does not"
+    )
+    kafka_secret_file: str = setting("", "file with the login of a Kafka of your own, in the form of a Secret")
+    spark_secret_file: str = setting("", "file with the secret that a Spark cluster shares; a local Spark makes one")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
     admin_port: int = setting(8090, "the port of the admin API and the dashboard")
     allowed_hosts: str = setting("", "further host names by which the admin API is reached, with commas")
@@ -46,7 +55,22 @@ class UpSettings:
     @property
     def cluster(self) -> ClusterSpec:
         """The embedded cluster, if there is to be one."""
-        return ClusterSpec(self.data_path, self.host, self.kafka_port, self.kafka_brokers, self.default_partitions)
+        return ClusterSpec(
+            self.data_path, self.inner_host, self.kafka_port, self.kafka_brokers, self.default_partitions,
+            auth=self.kafka_auth,
+        )  # fmt: skip
+
+    @property
+    def inner_host(self) -> str:
+        """Where the parts find each other; nobody else has to."""
+        return self.advertise or "127.0.0.1"
+
+    @property
+    def kafka_secret(self) -> str:
+        """The file with the login of the home cluster; empty: it asks for none."""
+        if self.bootstrap_servers:
+            return str(Path(self.kafka_secret_file).expanduser().absolute()) if self.kafka_secret_file else ""
+        return str(secret_file(self.data_path)) if self.kafka_auth == "scram" else ""
 
     @property
     def kafka_address(self) -> str:
@@ -58,6 +82,9 @@ def environment_of_parts(settings: UpSettings, java_home: Path) -> Mapping[str, 
     return {
         "PENSTOCK_DATA_DIR": str(settings.data_path),
         "PENSTOCK_HOST": settings.host,
+        "PENSTOCK_ADVERTISE": settings.inner_host,
+        "PENSTOCK_KAFKA_SECRET_FILE": settings.kafka_secret,
+        "PENSTOCK_SPARK_SECRET_FILE": settings.spark_secret_file,
         "PENSTOCK_INGRESS_PORT": str(settings.ingress_port),
         "PENSTOCK_ADMIN_PORT": str(settings.admin_port),
         "PENSTOCK_ALLOWED_HOSTS": settings.allowed_hosts,

@@ -36,7 +36,7 @@ from penstock.control.world import Ledger, World
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka import java_files
 from penstock.kafka.clusters import Clusters
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, home
 from penstock.kafka.dead_letter_index import DeadLetterIndex
 from penstock.kafka.groups import Groups
 from penstock.kafka.ledger import StartPositions
@@ -142,7 +142,7 @@ class Controller:
 
     def _begin(self) -> None:
         settings = self.settings
-        connection = KafkaConnection(settings.bootstrap_servers, "penstock-controller")
+        connection = home(settings.bootstrap_servers, "penstock-controller", settings.kafka_secret_file)
         self.waiting_for = f"Kafka at {settings.bootstrap_servers}"
         connection.check()
         admin = connection.admin()

@@ -31,6 +31,7 @@ class ControllerSettings:
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
     receiver_url: str = setting("", "where the controller reaches the receiver; empty: on this machine")
     bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
+    kafka_secret_file: str = setting("", "file with the login of that cluster, in the form of a Secret; empty: none")
     home_aliases: str = setting(
         "my-cluster-kafka-bootstrap.kafka:9092,my-cluster-kafka-bootstrap.kafka.svc:9092",
         "other names of that cluster in resources, with commas; Knative's examples use these",

@@ -6,6 +6,7 @@ for what is on its way.
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,20 @@ def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
         return Path(environ["PENSTOCK_CACHE_DIR"]).expanduser().absolute()
     home = environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(home).expanduser().absolute() / "penstock"
+
+
+def require_own(*folders: Path) -> None:
+    """Refuses a folder in which any user of the machine may put other code than was fetched."""
+    for folder in folders:
+        try:
+            is_open = bool(folder.stat().st_mode & stat.S_IWOTH)
+        except OSError:
+            continue  # none yet
+        if is_open:
+            raise Misconfigured(
+                f"every user of this machine may write into the cache folder {folder}, whose code is run",
+                hint=f"chmod -R o-w {folder}, after a look at what is in it",
+            )
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class Clusters:
     def java_settings(self, cluster: Cluster) -> dict[str, str]:
         """Of Kafka's own client, without a secret among them."""
         if cluster.is_home:
-            return {"bootstrap.servers": self.home.bootstrap_servers}
+            return {"bootstrap.servers": self.home.bootstrap_servers} | self._home_login()
         member = self._member(cluster)
         member.clients.connection.check_addresses()
         settings = {"bootstrap.servers": cluster.bootstrap_servers}
@@ -63,6 +63,13 @@ class Clusters:
         if found is None:
             return settings
         return settings | java_files.java_settings(found, self.secrets_dir, cluster.secret, member.version)
+
+    def _home_login(self) -> dict[str, str]:
+        if self.home.security is None or not self.home.secret_file:
+            return {}
+        data = secret_files.read_file(Path(self.home.secret_file), self.home.secret_file, "restore it")
+        version = secret_files.version_of(self.secrets_dir, data)
+        return java_files.home_settings(self.home.security, self.secrets_dir, version)
 
     def require(self, cluster: Cluster) -> None:
         """Raises Unavailable or Misconfigured when the cluster did not answer lately. Home is asked by its users."""
@@ -108,7 +115,12 @@ class Clusters:
     def _renewed(self, cluster: Cluster, before: "_Member | None") -> "_Member":
         """With what the Secret holds now."""
         connection = replace(
-            self.home, bootstrap_servers=cluster.bootstrap_servers, security=None, policy=self._policy_of(cluster)
+            self.home,
+            bootstrap_servers=cluster.bootstrap_servers,
+            security=None,
+            secret="",
+            secret_file="",
+            policy=self._policy_of(cluster),
         )
         version = ""
         if cluster.secret:

@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.access.addresses import AddressPolicy
 from penstock.errors import Misconfigured, PenstockError, Unavailable
-from penstock.kafka.security import Security
+from penstock.kafka import secret_files
+from penstock.kafka.security import Security, parse
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -63,13 +65,20 @@ def close_aside(consumer: Consumer) -> None:
 
 @dataclass(frozen=True)
 class KafkaConnection:
-    """Where the cluster is and, if it asks for that, who we are. With credentials it cannot be pickled."""
+    """Where the cluster is and, if it asks for that, who we are. Credentials do not travel: pickled, it has
+    at most the path of a file."""
 
     bootstrap_servers: str
     client_id: str = "penstock"
     security: Security | None = field(default=None, repr=False)
     secret: str = ""  # the name of the Secret that they come from, for what is said about them
     policy: AddressPolicy | None = None  # where a cluster that a resource names may be; None: the operator named it
+    secret_file: str = ""  # of the home cluster: where they were read, and are read again by who unpickles this
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.secret_file:
+            return home, (self.bootstrap_servers, self.client_id, self.secret_file)
+        return KafkaConnection, (self.bootstrap_servers, self.client_id, self.security, self.secret, self.policy)
 
     def check_addresses(self) -> None:
         """Raises Misconfigured when a server, or where tokens are fetched, must not be connected to."""
@@ -148,6 +157,18 @@ class KafkaConnection:
             with_errors.check(timeout_seconds)
         finally:
             with_errors.close()
+
+
+def home(bootstrap_servers: str, client_id: str = "penstock", secret_file: str = "") -> KafkaConnection:
+    """To the system's own cluster, with the login in this file; empty: it asks for none.
+
+    Raises Misconfigured when the file is missing, when others may read it, or when it is no Secret for Kafka.
+    """
+    if not secret_file:
+        return KafkaConnection(bootstrap_servers, client_id)
+    data = secret_files.read_file(Path(secret_file), secret_file, "see PENSTOCK_KAFKA_SECRET_FILE")
+    found = parse(secret_file, data)
+    return KafkaConnection(bootstrap_servers, client_id, found, secret=secret_file, secret_file=secret_file)
 
 
 class Contact:

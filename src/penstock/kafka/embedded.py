@@ -8,20 +8,23 @@
 
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
 
 from penstock import child
+from penstock.access.private_files import make_private_folder, write_private
 from penstock.errors import Misconfigured, PenstockError, Unavailable
-from penstock.kafka import data_directory, fetch, java, quickstart
+from penstock.kafka import data_directory, fetch, java, login, quickstart
 from penstock.kafka.cache import cache_dir
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, home
 from penstock.kafka.ivy import pyspark_jars
 from penstock.kafka.server_files import JVM_OPTIONS, ClusterSpec, log4j_properties, node_folder, server_properties
 from penstock.ports import answers, free_port, reachable_host, require_free
 from penstock.telemetry import logs
 
 MOST_BROKERS = 3
+USERS = "users.args"
 READY_TIMEOUT_SECONDS = 90.0
 STOP_PATIENCE_SECONDS = 20.0
 POLL_SECONDS = 0.05
@@ -51,20 +54,22 @@ class EmbeddedKafka:
 
     @property
     def connection(self) -> KafkaConnection:
-        return KafkaConnection(self.spec.bootstrap_servers)
+        file = str(login.secret_file(self.spec.data_dir)) if self.spec.auth == "scram" else ""
+        return home(self.spec.bootstrap_servers, secret_file=file)
 
     def prepare(self) -> None:
         """Everything that must be right before the first process: ports, folders, settings, format."""
         for port in self.spec.ports:
             require_free(self.spec.host, port, "--kafka-port")
         cluster = data_directory.claim(self.spec)
+        self._keep_login()
+        asked = login.read(self.spec.data_dir) if self.spec.auth == "scram" else None
         controller_ports = [free_port() for _ in self.nodes]
         for node in self.nodes:
             folder = node_folder(self.spec.data_dir, node)
-            folder.mkdir(parents=True, exist_ok=True)
-            settings = folder / "server.properties"
-            settings.touch(mode=0o600)
-            settings.write_text(server_properties(self.spec, node, controller_ports))
+            make_private_folder(folder)
+            settings = server_properties(self.spec, node, controller_ports, asked)
+            write_private(folder / "server.properties", settings.encode())
             (folder / "log4j2.properties").write_text(log4j_properties(self.log(node)))
         self._format(cluster.cluster_id)
 
@@ -154,7 +159,7 @@ class EmbeddedKafka:
             node: subprocess.Popen(
                 [
                     *self._java(node), "-Xmx128m", "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format",
-                    "--cluster-id", cluster_id, "--ignore-formatted", *self._scram_users(),
+                    "--cluster-id", cluster_id, "--ignore-formatted", f"@{self._scram_users(node)}",
                     "--config", str(node_folder(self.spec.data_dir, node) / "server.properties"),
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -164,6 +169,7 @@ class EmbeddedKafka:
         }  # fmt: skip
         for node, process in running.items():
             said, _ = process.communicate()
+            (node_folder(self.spec.data_dir, node) / USERS).unlink()
             if process.returncode != 0:
                 last = (said.strip().splitlines() or ["no reason given"])[-1]
                 raise Misconfigured(
@@ -171,11 +177,33 @@ class EmbeddedKafka:
                     hint=f"see {self.log(node)}",
                 )
 
-    def _scram_users(self) -> list[str]:
-        """Those whom a new cluster knows from its beginning."""
+    def _keep_login(self) -> None:
+        """A login for each cluster, whether it asks for one or not: later it may. An older cluster learns it here."""
+        if login.secret_file(self.spec.data_dir).exists():
+            return
+        made = login.new()
+        if any(data_directory.is_formatted(self.spec, node) for node in self.nodes):
+            if self.spec.auth == "none":
+                return
+            plain = EmbeddedKafka(replace(self.spec, auth="none", host="127.0.0.1"), self._cache).start()
+            try:
+                login.add_user(plain.connection.admin(), made)
+            finally:
+                plain.stop()
+        login.write(self.spec.data_dir, made)
+
+    def _scram_users(self, node: int) -> Path:
+        """A file of arguments with those whom a new cluster knows from its beginning: `ps` shows all others."""
+        path = node_folder(self.spec.data_dir, node) / USERS
+        write_private(path, "\n".join(self._user_arguments()).encode())
+        return path
+
+    def _user_arguments(self) -> list[str]:
+        home_login = login.read(self.spec.data_dir)
+        known = f"{login.MECHANISM}=[name={home_login.user},password={home_login.password}]"
         guards = self.spec.guards
         mechanisms = {each for way in guards.listeners for each in way.mechanisms} if guards else set()
-        return [
+        return ["--add-scram", known] + [
             argument
             for mechanism in sorted(mechanisms)
             if mechanism.startswith("SCRAM")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import ivy, java
-from penstock.kafka.cache import cache_dir, locked
+from penstock.kafka.cache import cache_dir, locked, require_own
 from penstock.kafka.jars import GROUPS, Group, Jar, folder_of, pinned
 from penstock.kafka.progress import Progress, Silent
 
@@ -43,6 +43,7 @@ def fetch_missing(progress: Progress | None = None, cache: Path | None = None) -
     """Java, the server's jars and the connector's: whatever of these is missing, and nothing else."""
     progress = progress or Silent()
     cache = cache or cache_dir()
+    require_own(cache)
     home = java.find_or_fetch(cache, progress)
     for group in GROUPS:
         fetch_jars(pinned(group), group, home, progress, cache)
@@ -105,6 +106,7 @@ def _take_home(found: dict[Jar, Path], home: Path) -> list[Jar]:
 
 def _look_up(group: Group, cache: Path | None) -> list[Path]:
     cache = cache or cache_dir()
+    require_own(cache, cache / "jars", folder_of(group, cache))
     missing = _missing(group, cache)
     if missing:
         raise Misconfigured(

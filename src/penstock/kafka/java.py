@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.errors import Misconfigured
 from penstock.kafka import runtime
-from penstock.kafka.cache import cache_dir, locked
+from penstock.kafka.cache import cache_dir, locked, require_own
 from penstock.kafka.progress import Progress
 
 OLDEST_VERSION = 17
@@ -45,7 +45,9 @@ class Java:
 
 def java_home(cache: Path | None = None) -> Path:
     """The JAVA_HOME to use; raises Misconfigured when there is none yet."""
-    home = find(cache or cache_dir())
+    cache = cache or cache_dir()
+    require_own(cache, cache / "java")
+    home = find(cache)
     if home is None:
         raise Misconfigured(
             f"there is no Java {OLDEST_VERSION} or later, neither in JAVA_HOME nor on PATH nor fetched",

@@ -16,6 +16,7 @@ from penstock.kafka import secret_files
 from penstock.kafka.security import Security
 
 FOLDER = ".kafka"
+HOME_FOLDER = ".home"  # no namespace begins with a dot, so no resource can name what is in it
 KEPT_VERSIONS = 5
 PROPERTIES, CA, CLIENT = "login.properties", "ca.pem", "client.pem"
 LOGIN = "sasl.jaas.config"
@@ -26,10 +27,22 @@ TOKEN_LOGIN = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerL
 
 def java_settings(security: Security, secrets_dir: Path, secret: str, version: str) -> dict[str, str]:
     """Writes what is missing of this version, and returns the settings that refer to it."""
-    folder = secrets_dir.absolute() / FOLDER / _folder_name(secret) / version
+    settings = _settings_in(secrets_dir.absolute() / FOLDER / _folder_name(secret) / version, security)
+    if not secret_files.path_of(secrets_dir, secret).exists():  # deleted meanwhile: nothing of it stays on the disk
+        forget(secrets_dir, secret)
+        raise Misconfigured(f"Secret {secret} does not exist")
+    return settings
+
+
+def home_settings(security: Security, secrets_dir: Path, version: str) -> dict[str, str]:
+    """The same for the home cluster, whose login is no resource, and so stays when Secrets go."""
+    return _settings_in(secrets_dir.absolute() / HOME_FOLDER / "java" / version, security)
+
+
+def _settings_in(folder: Path, security: Security) -> dict[str, str]:
     if any(character in str(folder) for character in NEVER_IN_PATHS):
         raise Misconfigured(
-            f"the secrets directory {secrets_dir} has one of the characters {NEVER_IN_PATHS} in its path",
+            f"the secrets directory, with {folder}, has one of the characters {NEVER_IN_PATHS} in its path",
             hint="Kafka's client cannot refer to files there: set PENSTOCK_SECRETS_DIR to another one",
         )
     settings: dict[str, str] = {"security.protocol": security.protocol}
@@ -56,9 +69,6 @@ def java_settings(security: Security, secrets_dir: Path, secret: str, version: s
                 "sasl.oauthbearer.token.endpoint.url": security.tokens.url,
             }
     _write(folder, files)
-    if not secret_files.path_of(secrets_dir, secret).exists():  # deleted meanwhile: nothing of it stays on the disk
-        forget(secrets_dir, secret)
-        raise Misconfigured(f"Secret {secret} does not exist")
     return settings
 
 

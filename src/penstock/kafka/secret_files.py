@@ -39,24 +39,32 @@ def folder(data_dir: str, secrets_dir: str) -> Path:
 def write(secrets_dir: Path, name: str, data: Mapping[str, bytes]) -> None:
     """Whole or not at all, also when the machine fails meanwhile."""
     path = path_of(secrets_dir, name)
-    text = json.dumps({key: base64.b64encode(value).decode() for key, value in sorted(data.items())})
     try:
         make_private_folder(secrets_dir)
-        make_private_folder(path.parent)
-        write_private(path, text.encode())
+        write_file(path, data)
     except OSError as error:
         raise Misconfigured(f"Secret {name} cannot be written in {path.parent}: {error.strerror}") from None
 
 
+def write_file(path: Path, data: Mapping[str, bytes]) -> None:
+    text = json.dumps({key: base64.b64encode(value).decode() for key, value in sorted(data.items())})
+    make_private_folder(path.parent)
+    write_private(path, text.encode())
+
+
 def read(secrets_dir: Path, name: str) -> Data:
     """Raises Misconfigured when it is missing, when others may read it, or when it is no Secret."""
-    path = path_of(secrets_dir, name)
+    where = name.partition("/")[0]
+    return read_file(path_of(secrets_dir, name), name, f"apply it in namespace {where}")
+
+
+def read_file(path: Path, name: str, remedy: str) -> Data:
+    """The Secret in this file; ``name`` and ``remedy``, for one that is missing, are for messages."""
     try:
         is_open = others_may_read(path)
         raw = path.read_bytes()
     except FileNotFoundError:
-        where = name.partition("/")[0]
-        raise Misconfigured(f"Secret {name} does not exist: apply it in namespace {where}") from None
+        raise Misconfigured(f"Secret {name} does not exist: {remedy}") from None
     except OSError as error:
         raise Misconfigured(f"Secret {name} cannot be read: {error.strerror}") from None
     if is_open:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from penstock.kafka.login import MECHANISM, Login
 from penstock.ports import reachable_host
 
 # Small and quiet: the heap grows when there is work, and the serial collector has no threads that wake when idle.
@@ -21,6 +22,9 @@ JVM_OPTIONS = (
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
 )
+
+
+Auth = Literal["none", "scram"]
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,15 @@ class ClusterSpec:
     brokers: int = 1
     partitions: int = 4
     guards: Guards | None = None  # for a cluster of one broker
+    auth: Auth = "none"  # scram: all listeners ask for the login of the data directory
 
     @property
     def ports(self) -> tuple[int, ...]:
         return tuple(range(self.port, self.port + self.brokers))
+
+    @property
+    def protocol(self) -> str:
+        return "PLAINTEXT" if self.auth == "none" else "SASL_PLAINTEXT"
 
     @property
     def bootstrap_servers(self) -> str:
@@ -68,7 +77,9 @@ class ClusterSpec:
         return min(3, self.brokers)
 
 
-def server_properties(spec: ClusterSpec, node: int, controller_ports: Sequence[int]) -> str:
+def server_properties(
+    spec: ClusterSpec, node: int, controller_ports: Sequence[int], login: Login | None = None
+) -> str:
     """The settings of node N (from 1), which is broker and controller in one."""
     voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in enumerate(controller_ports, start=1))
     address = f"{_bracketed(spec.host)}:{spec.ports[node - 1]}"
@@ -79,8 +90,8 @@ def server_properties(spec: ClusterSpec, node: int, controller_ports: Sequence[i
         "node.id": node,
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{address},CONTROLLER://127.0.0.1:{controller_ports[node - 1]}",
-        "advertised.listeners": f"PLAINTEXT://{advertised}",
+        "listeners": f"{spec.protocol}://{address},CONTROLLER://127.0.0.1:{controller_ports[node - 1]}",
+        "advertised.listeners": f"{spec.protocol}://{advertised}",
         "log.dirs": data_folder(spec.data_dir, node),
         # Topics are made by the controller of Penstock, on purpose, never by a typing error.
         "auto.create.topics.enable": "false",
@@ -116,12 +127,31 @@ def server_properties(spec: ClusterSpec, node: int, controller_ports: Sequence[i
         "background.threads": 2,
         "metadata.max.idle.interval.ms": 5_000,
     }
+    if login is not None:
+        settings |= _with_login(login)
     if spec.guards is not None:
         ways = "".join(f",{each.name}://{_bracketed(spec.host)}:{each.port}" for each in spec.guards.listeners)
         settings["listeners"] = f"{settings['listeners']}{ways}"
         settings["advertised.listeners"] = f"{settings['advertised.listeners']}{ways}"
         settings |= _guarded(spec.guards)
     return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _with_login(login: Login) -> dict[str, object]:
+    """SCRAM for clients and between brokers. Controllers use PLAIN: the users of SCRAM are in their own log."""
+    jaas, own = "org.apache.kafka.common.security", f'username="{login.user}" password="{login.password}"'
+    plain = f'{jaas}.plain.PlainLoginModule required {own} user_{login.user}="{login.password}";'
+    scram = f"{jaas}.scram.ScramLoginModule required {own};"
+    return {
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": MECHANISM,
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": MECHANISM,
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": scram,
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": plain,
+    }
 
 
 def _guarded(guards: Guards) -> dict[str, object]:

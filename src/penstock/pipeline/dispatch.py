@@ -28,7 +28,7 @@ from penstock.errors import PenstockError, Unavailable
 from penstock.filter.matching import matching
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.clusters import Clusters
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import home
 from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.fetch import spark_connector_jars
 from penstock.kafka.group_image import GroupImages
@@ -70,7 +70,7 @@ def run(settings: DispatcherSettings) -> None:
     scratch = Path(settings.data_dir, "scratch")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True, exist_ok=True)
-    connection = KafkaConnection(settings.bootstrap_servers, client_id="penstock-dispatcher")
+    connection = home(settings.bootstrap_servers, "penstock-dispatcher", settings.kafka_secret_file)
     session = start_session(settings, spark_connector_jars(), java_home())
     _end_on_signals(stopping)  # again: PySpark takes Ctrl-C for itself
     ledger, producer = FollowedLedger(connection), connection.lasting_producer()

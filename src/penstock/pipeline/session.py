@@ -1,18 +1,24 @@
 """The Spark session, with the settings without which real-time mode is neither fast nor safe."""
 
+import hashlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import gettempdir
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from penstock.access.private_files import OTHERS, make_private_folder
+from penstock.access.tokens import read_token
+from penstock.errors import Misconfigured
 from penstock.kafka import quickstart
 from penstock.pipeline.gears import Gear
-from penstock.pipeline.settings import DispatcherSettings
+from penstock.pipeline.settings import DispatcherSettings, is_local
 
 # Slots of a local master. A real-time task occupies one for as long as the query runs but mostly waits, so
 # there may be far more of them than cores.
@@ -42,6 +48,15 @@ SAFE = {
     "spark.sql.variable.substitute": "false",  # ${…} in a filter is text, nothing else
     "spark.sql.streaming.stopTimeout": "10000",
     "spark.sql.streaming.metricsEnabled": "false",
+}
+
+# Without the secret nobody gets anything from Spark's ports. A local Spark makes one for each run and tells nobody.
+# Only connections are encrypted, so it costs nothing where nobody connects.
+GUARDED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.redaction.regex": "(?i)secret|password|passwd|token|access[.]?key|credential|jaas",
 }
 
 SMALL = {
@@ -93,16 +108,40 @@ def start_session(
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.local.dir": str(scratch),
-        "spark.python.unix.domain.socket.dir": str(scratch)
-        if len(bytes(scratch)) <= LONGEST_SOCKET_DIR
-        else gettempdir(),
+        "spark.python.unix.domain.socket.dir": str(socket_folder(scratch)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
-    for name, value in {**FAST, **SAFE, **SMALL, **own}.items():
+    chosen = {**FAST, **SAFE, **SMALL, **own, **_guarded(settings)}
+    for name, value in chosen.items():
         builder = builder.config(name, value)
+    if settings.spark_secret_file:
+        # What is known when the JVM starts becomes its arguments, which `ps` shows. The secret is set later.
+        shown = SparkConf().setAll([*chosen.items(), ("spark.master", spark_master(settings.master))])
+        SparkContext._ensure_initialized(conf=shown)
+        builder = builder.config("spark.authenticate.secret", read_token(Path(settings.spark_secret_file)))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _guarded(settings: DispatcherSettings) -> dict[str, str]:
+    """A cluster's Spark has one secret for all. It comes from a file; without one that cluster asks for none."""
+    return GUARDED if is_local(settings.master) or settings.spark_secret_file else {}
+
+
+def socket_folder(scratch: Path) -> Path:
+    """Where Spark and its Python workers meet. The kernel allows only short paths; sockets have no password."""
+    if len(bytes(scratch)) <= LONGEST_SOCKET_DIR:
+        return scratch
+    digest = hashlib.sha256(bytes(scratch)).hexdigest()[:16]
+    folder = Path(gettempdir(), f"penstock-{os.getuid()}-{digest}")  # the same for every run, so none piles up
+    make_private_folder(folder)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & OTHERS:
+        raise Misconfigured(
+            f"{folder}, where Spark and its workers meet, is open to other users", hint=f"remove {folder}"
+        )
+    return folder
 
 
 def class_archive(java_home: Path) -> Path:

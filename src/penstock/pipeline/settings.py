@@ -23,10 +23,12 @@ _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 @dataclass(frozen=True)
 class DispatcherSettings:
     bootstrap_servers: str = setting("127.0.0.1:9092", "Kafka brokers, host:port, separated by commas")
-    host: str = setting("127.0.0.1", "address that Spark's own ports listen on")
+    kafka_secret_file: str = setting("", "file with the login of that cluster, in the form of a Secret; empty: none")
+    advertise: str = setting("127.0.0.1", "address that Spark's own ports and the dispatcher's port listen on")
     dispatcher_port: int = setting(8091, "port of its metrics and of questions to Spark; another one if it is taken")
     data_dir: str = setting(".penstock", "where scratch files and the ready mark go")
     master: str = setting("local[*]", "Spark master; local[*] gets as many slots as the partitions need")
+    spark_secret_file: str = setting("", "file with the secret that a Spark cluster shares; a local Spark makes one")
     gear: Literal["auto", "live", "bulk"] = setting(
         "auto", "auto: by what flows; live: milliseconds, always; bulk: micro-batches, throughput first"
     )
@@ -59,8 +61,18 @@ class DispatcherSettings:
         return AddressPolicy(self.private_addresses)
 
     @property
+    def host(self) -> str:
+        """Where its ports listen."""
+        return self.advertise or "127.0.0.1"
+
+    @property
     def tracing(self) -> TraceSettings:
         return trace_settings(self)
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark is this one process, with no cluster behind it."""
+    return re.match(r"local(\[|$)", master) is not None
 
 
 def megabytes(size: str) -> int:

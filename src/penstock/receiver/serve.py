@@ -21,7 +21,7 @@ from penstock.child import dies_with_parent, exit_words
 from penstock.errors import Unavailable
 from penstock.kafka import secret_files
 from penstock.kafka.clusters import Clusters
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import home
 from penstock.kafka.produce import ProducerLimits
 from penstock.kafka.telemetry import Teller
 from penstock.ports import require_free
@@ -68,7 +68,7 @@ async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
     ending = asyncio.Event()
     for number in ENDING:
         loop.add_signal_handler(number, ending.set)
-    connection = KafkaConnection(settings.bootstrap_servers, client_id="penstock-receiver")
+    connection = home(settings.bootstrap_servers, "penstock-receiver", settings.kafka_secret_file)
     limits = ProducerLimits(
         settings.inflight_events,
         settings.inflight_bytes,

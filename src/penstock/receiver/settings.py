@@ -13,6 +13,7 @@ class ReceiverSettings:
     host: str = setting("127.0.0.1", "the address to listen on")
     ingress_port: int = setting(8080, "the port on which events are taken")
     bootstrap_servers: str = setting("127.0.0.1:9092", "the Kafka cluster: host:port, several with commas")
+    kafka_secret_file: str = setting("", "file with the login of that cluster, in the form of a Secret; empty: none")
     data_dir: str = setting(".penstock", "where the secrets are, unless they are elsewhere")
     secrets_dir: str = setting("", "where Secrets for other clusters are; empty: secrets in the data directory")
     private_addresses: PrivateAddresses = PRIVATE_ADDRESSES_SETTING

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from penstock import child
+from penstock.access.private_files import make_private_folder, tighten
 from penstock.errors import Misconfigured
 
 FORMAT = 1
@@ -62,7 +63,9 @@ class RunDirectory:
     def claim(self) -> TextIO:
         """Takes the directory for this process until the returned lock is closed; refuses when another has it."""
         self.require_ours()
+        tighten(self.data_dir)
         try:
+            make_private_folder(self.data_dir)
             self.run.mkdir(parents=True, exist_ok=True)
             self.logs.mkdir(exist_ok=True)
             lock = open(self.run / "up.lock", "a")  # noqa: SIM115 (held as long as the supervisor runs)

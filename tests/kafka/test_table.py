@@ -1,4 +1,4 @@
-"""A table goes on whatever is in its topic and whatever its client reports, and never calls itself current wrongly."""
+"""A table goes on whatever is in its topic and whatever its client reports; it is current only while it follows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from tests.waiting import until
 
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import Table, put
 from penstock.kafka.topics import COMPACTED, TopicSpec
-from tests.waiting import until
 
 
 @pytest.fixture

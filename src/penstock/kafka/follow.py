@@ -1,4 +1,4 @@
-"""A topic of one partition, read from its beginning and followed. Tables and the index of dead letters are made of it.
+"""A topic of one partition, read from its beginning and followed. Tables and the index of dead letters use it.
 
 In: a topic. Out: every record in order, handed to a taker on the follower's own thread. Nothing ends it but ``stop``:
 a record that the taker does not understand is counted, logged and skipped; after an error of the client it connects

@@ -20,8 +20,8 @@ class Table:
     """The latest value of every key of a compacted topic, kept current by a thread.
 
     ``on_change(key, value)`` is called from that thread for every record, in order; a value of None means the
-    key was removed. ``wait_until_current`` returns when all that was in the topic at the start has been seen. A record
-    that ``on_change`` raises for is counted and reported by ``follower``, and skipped.
+    key was removed. ``wait_until_current`` returns when all that was in the topic at the start has been seen. A
+    record that ``on_change`` raises for is counted and reported by ``follower``, and skipped.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str, on_change: Change | None = None) -> None:

@@ -42,6 +42,10 @@ def _show(system: dict[str, Any], resources: list[tuple[Any, list[Any]]]) -> Non
 
     heads = [Column("PART"), Column("STATE"), Column("ADDRESS", 50), Column("REASON", 60, shorten=True)]
     show_table(heads, [[p["name"], p["state"], p["address"], p["reason"]] for p in system["parts"]])
+    if system.get("problems"):
+        show("\n" + coloured("what is not read as it is stored", "bold"))
+        for each in system["problems"]:
+            show(f"{each['key']}: {each['why']}")
     if not any(found for _, found in resources):
         say("\nno resources yet: `penstock apply -f FILE` makes some")
     for kind, found in resources:

@@ -30,6 +30,7 @@ LONGEST_ID = 1000
 LOOK_SECONDS = 30.0  # how often it is asked what retention has taken
 CURRENT_SECONDS = 10.0
 CLOSED_SECONDS = 5.0
+LATEST = 1e11  # seconds since the epoch
 
 
 class Indexed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -203,7 +204,9 @@ def _class_of(letter: Indexed) -> str:
 
 
 def _indexed(letter: DeadLetter, record: int) -> Indexed:
-    """Words that many letters share are kept once."""
+    """Words that many letters share are kept once. Raises ValueError for what no worker writes."""
+    if not (0 <= letter.time < LATEST and 0 <= letter.redriven < LATEST):
+        raise ValueError(f"{letter.time:g} and {letter.redriven:g} are no times")
     same = sys.intern
     return Indexed(
         record=record,

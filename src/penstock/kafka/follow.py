@@ -77,6 +77,13 @@ class Follower:
             self._thread.join(timeout=5.0)
 
     @property
+    def problem(self) -> str:
+        """Empty: every record was understood."""
+        if not self.bad_records:
+            return ""
+        return f"{self.bad_records:,} records are not understood and skipped; the last one at {self.last_bad}"
+
+    @property
     def is_current(self) -> bool:
         return self._current.is_set()
 

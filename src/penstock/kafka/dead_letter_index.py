@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, decode_dead_letter
+from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, dead_letter_key, decode_dead_letter
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.follow import Follower
@@ -54,10 +54,11 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time: float
     redriven: float
     answer: str
+    topic_id: str = ""
 
     @property
     def key(self) -> str:
-        return f"{self.uid}/{self.partition}/{self.offset}"
+        return dead_letter_key(self.uid, self.topic_id, self.partition, self.offset)
 
     @property
     def subscription(self) -> str:
@@ -227,4 +228,5 @@ def _indexed(letter: DeadLetter, record: int) -> Indexed:
         time=letter.time,
         redriven=letter.redriven,
         answer=same(letter.answer[:LONGEST_TEXT]),
+        topic_id=same(letter.topic_id),
     )

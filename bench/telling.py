@@ -24,7 +24,7 @@ from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
 from penstock.delivery.tally import SilentTally, Tally
 from penstock.event.kafka import Record
-from penstock.pipeline.delivery_counts import DeliveryCounts
+from penstock.pipeline.delivery_counts import DeliveryCounts, OfTopic
 
 LANES = 10
 ROWS = 250  # with ten lanes, what a worker delivers in a second at 1,000 events/s on four partitions
@@ -65,7 +65,7 @@ class Blocks:
         self.is_over = False
         self.seconds: list[float] = []
         self._deliveries = deliveries
-        self._counts = DeliveryCounts(deliveries, "bench", 0)
+        self._counts = DeliveryCounts(deliveries, OfTopic("bench", 0, ""))
         self._run = run
         self._turns = turns
         self._began: float | None = None

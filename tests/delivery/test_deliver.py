@@ -155,6 +155,7 @@ def test_a_batch_that_is_given_up_is_given_up_event_by_event(sink: MakeSink, has
     subscriber.answer("/a", status=400)
     url = dead.url + "/d" if has_sink else None
     target = lane(subscriber.url + "/a", delivery=Delivery(batch=3, batch_wait_seconds=60.0, dead_letter_url=url))
+    target.topic_id = "this-topic"
     with running(target, outbox=outbox) as rows:
         for offset in range(3):
             rows.offer(row(offset))
@@ -164,6 +165,7 @@ def test_a_batch_that_is_given_up_is_given_up_event_by_event(sink: MakeSink, has
     letters = [decode_dead_letter(record.value or b"") for _, record in outbox.stored]
     outcome = "dead-lettered" if has_sink else "given up"
     assert sorted((each.offset, each.outcome) for each in letters) == [(offset, outcome) for offset in range(3)]
+    assert {each.topic_id for each in letters} == {"this-topic"}
     assert (target.counts.dead_lettered, target.counts.given_up) == ((3, 0) if has_sink else (0, 3))
     assert target.progress.position == 3
 

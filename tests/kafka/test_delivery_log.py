@@ -106,3 +106,17 @@ def test_a_log_of_another_version_is_no_error(kafka: KafkaConnection, began: flo
     assert producer.flush(20) == 0
     logged = read(kafka, Place("logged", 5, 7), began)
     assert (logged.attempts, logged.reaches_back) == ([], False)
+
+
+def test_attempts_for_a_former_topic_of_that_name_are_not_taken(kafka: KafkaConnection, began: float) -> None:
+    """Kept promise: a topic that was made anew has the same offsets, and none of the former attempts."""
+    at = Line(7, began + 1, 0.02, 500)
+    before = of_lane("old", Line(7, began - 60, 0.02, 500))  # a log without an id
+    write(
+        kafka,
+        DeliveryLog("anew", 0, [of_lane("old", at)], "former"),
+        DeliveryLog("anew", 0, [before]),
+        DeliveryLog("anew", 0, [of_lane("new", at)], "present"),
+    )
+    logged = read(kafka, Place("anew", 0, 7, "present"), began)
+    assert [each.uid for each in logged.attempts] == ["new"]

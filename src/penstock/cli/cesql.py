@@ -74,7 +74,7 @@ def _questions(lines: Iterable[str]) -> "Iterator[Asked]":
         try:
             asked = json.loads(line)
             expression, event = asked["expression"], asked.get("event") or SOME_EVENT
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise Rejected(
                 f"line {number} of stdin is no question\n{error}", hint='{"expression": "id = \'1\'", "event": {}}'
             ) from None
@@ -91,7 +91,7 @@ def _event(path: str | None) -> Mapping[str, Any]:
         return SOME_EVENT
     try:
         event = json.loads(read_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"{path} cannot be read as an event\n{error}") from None
     if not isinstance(event, Mapping):
         raise Rejected(f"{path} holds no event: an object is expected")

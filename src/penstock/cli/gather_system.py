@@ -3,9 +3,9 @@
 Each works without the controller as far as Kafka knows the same.
 """
 
-import json
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from penstock.cli.settings import PROCESSES
 from penstock.contract import model
 from penstock.control.kinds import KINDS, WITH_STATUS, condition, name_of, namespace_of
 from penstock.control.records import Records
+from penstock.control.stored_objects import Unreadable, read
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka import census
 from penstock.ports import http_url
@@ -86,8 +87,9 @@ def _resources(scene: Scene) -> Iterator[dict[str, Any]]:
         return
     except Unavailable:
         pass
-    for _, value in sorted(Records(scene.kafka, model.RESOURCES_TOPIC).load(READ_SECONDS).items()):
-        yield json.loads(value)
+    for key, value in sorted(Records(scene.kafka, model.RESOURCES_TOPIC).load(READ_SECONDS).items()):
+        with suppress(Unreadable):  # the log of the controller names it
+            yield read(key, value).resource
 
 
 def contract(scene: Scene) -> Iterator[Found]:
@@ -114,7 +116,7 @@ def _table(scene: Scene, topic: str, path: str) -> File:
 def _decoded(value: bytes) -> Any:
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return value.decode(errors="replace")
 
 

@@ -160,9 +160,9 @@ class Bundle:
         if isinstance(found, Missing):
             self.missing.append(Missing(found.what, self._masking(found.why)))
             return
-        text = self._masking(found.text)
-        self._zip.writestr(found.path, text)
-        self.files.append((found.path, len(text.encode())))
+        raw = self._masking(found.text).encode(errors="replace")
+        self._zip.writestr(found.path, raw)
+        self.files.append((found.path, len(raw)))
 
     def close(self) -> Path:
         self._close_zip()

@@ -86,7 +86,7 @@ def _values_of(raw: bytes) -> Iterator[str]:
     """Of a Secret (keys and base64), or of any other file: each word of it."""
     try:
         found = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
         for value in found.values():

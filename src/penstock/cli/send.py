@@ -105,7 +105,7 @@ def _data(text: str | None, content_type: str) -> bytes | None:
     if content_type == "application/json" or content_type.endswith("+json"):
         try:
             json.loads(raw)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             hint = "put text in quotes, '\"hello\"', or say what it is: --content-type text/plain"
             raise Rejected(f"the data is not JSON\n{error}", hint=hint) from None
     return raw

@@ -44,6 +44,10 @@ def _show(system: dict[str, Any], resources: list[tuple[Any, list[Any]]]) -> Non
     show_table(heads, [[p["name"], p["state"], p["address"], p["reason"]] for p in system["parts"]])
     required = "is required" if system.get("token_required") else "is not required on this machine"
     say(f"dashboard: `penstock dashboard`; a token {required}")
+    if system.get("problems"):
+        show("\n" + coloured("what is not read as it is stored", "bold"))
+        for each in system["problems"]:
+            show(f"{each['key']}: {each['why']}")
     if not any(found for _, found in resources):
         say("\nno resources yet: `penstock apply -f FILE` makes some")
     for kind, found in resources:

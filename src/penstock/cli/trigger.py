@@ -137,7 +137,7 @@ def _event(text: str, where: str | None) -> "Event":
     try:
         json.loads(text)
         return decode_event(text.encode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"{where} is no JSON\n{error}") from None
     except Rejected as error:
         raise Rejected(f"{where} is no event\n{error.message}", hint=error.hint) from None

@@ -189,11 +189,17 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: msgspec.Raw  # in CloudEvents' JSON form
     redriven: float = 0.0  # when it was sent again
     answer: str = ""  # how the body of the last answer began
+    topic_id: str = ""  # as Kafka has it: a topic made anew has another; letters of former versions have none
 
     @property
     def key(self) -> str:
-        """Of its record: of several words on the same event and subscription the last counts."""
-        return f"{self.uid}/{self.partition}/{self.offset}"
+        """Of its record: of several records on the same event and subscription the last counts."""
+        return dead_letter_key(self.uid, self.topic_id, self.partition, self.offset)
+
+
+def dead_letter_key(uid: str, topic_id: str, partition: int, offset: int) -> str:
+    """A subscription may read several topics, and a topic may be made anew: its letters do not replace others."""
+    return "/".join(each for each in (uid, topic_id, str(partition), str(offset)) if each)
 
 
 _agreement_decoder = msgspec.json.Decoder(Agreement)

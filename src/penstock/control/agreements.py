@@ -1,27 +1,48 @@
 """The contract topic as the controller sees it: what it has agreed with the data plane."""
 
+import logging
 import threading
+from collections.abc import Mapping
+
+import msgspec
 
 from penstock.contract.model import CONTRACT_TOPIC, Agreement, Subscription, decode_agreement, encode
 from penstock.control.loops import Map
 from penstock.control.records import Records
 from penstock.kafka.connection import KafkaConnection
 
+logger = logging.getLogger("penstock.control")
+
 
 class Contract:
     def __init__(self, connection: KafkaConnection) -> None:
         self._records = Records(connection, CONTRACT_TOPIC)
         self._values: dict[str, bytes] = {}
+        self._unreadable: dict[str, str] = {}  # by key: why; they are replaced when their resource is looked at
         self._agreements: dict[str, tuple[bytes, Agreement]] = {}  # decoded once
         self._map: Map | None = None
         self._lock = threading.Lock()
 
     def load(self) -> None:
         with self._lock:
-            self._values = self._records.load()
+            self._load()
+
+    def _load(self) -> None:
+        self._values, self._unreadable, self._map = self._records.load(), {}, None
+        for key, value in list(self._values.items()):
+            try:
+                self._decoded(key, value)
+            except (msgspec.DecodeError, RecursionError) as error:
+                logger.warning("what is agreed for %s cannot be read and is skipped: %s", key, error)
+                self._unreadable[key] = f"what is agreed for it cannot be read and is skipped: {error}"
+                del self._values[key]
+
+    def problems(self) -> Mapping[str, str]:
+        """What cannot be read, by key."""
+        return self._records.problems | self._unreadable
 
     def keys(self) -> list[str]:
-        return list(self._values)
+        return [*self._values, *self._unreadable]
 
     def map(self, ingress_url: str) -> Map:
         """Of all that is agreed; drawn anew when something has changed."""
@@ -56,10 +77,11 @@ class Contract:
     def _write(self, key: str, value: bytes | None) -> None:
         with self._lock:
             if self._records.is_doubtful:
-                self._values, self._map = self._records.load(), None
-            if self._values.get(key) == value:
+                self._load()
+            if self._values.get(key) == value and key not in self._unreadable:
                 return
             self._records.put(key, value)
+            self._unreadable = {each: why for each, why in self._unreadable.items() if each != key}
             self._map = None
             if value is None:
                 self._values.pop(key, None)

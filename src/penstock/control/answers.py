@@ -4,14 +4,22 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from starlette import responses
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
+from penstock.control import json_content
 from penstock.errors import Rejected
 from penstock.filter.check import Problem
 
 LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
 DEEPEST_BODY = 100  # objects and lists within each other
+
+
+class JSONResponse(responses.JSONResponse):
+    """Never fails for what others have written: text that is no Unicode, NaN, any depth."""
+
+    def render(self, content: Any) -> bytes:
+        return json_content.as_bytes(content)
 
 
 def error_response(status: int, message: str, hint: str | None = None, problems: Any = ()) -> JSONResponse:

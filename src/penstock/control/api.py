@@ -30,7 +30,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.control import (
@@ -46,15 +46,16 @@ from penstock.control import (
     tail,
     trials,
 )
-from penstock.control.answers import TooLarge, error_response, json_body
+from penstock.control.answers import JSONResponse, TooLarge, error_response, json_body
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
 from penstock.control.guard import login
 from penstock.control.guard.middleware import Guard
 from penstock.control.guard.policy import Access
 from penstock.control.kinds import KINDS, Kind, collection_path, kind_of_word, nearest
+from penstock.control.limits import LimitReached
 from penstock.control.settings import ControllerSettings
-from penstock.control.store import Conflict, Invalid
+from penstock.control.store import Conflict, Invalid, Malformed
 from penstock.control.watch import Watchers
 from penstock.errors import PenstockError, Rejected, Unavailable
 from penstock.settings import in_force
@@ -64,12 +65,16 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 async def on_error(_request: Request, error: Exception) -> Response:
     match error:
+        case Malformed():
+            return error_response(400, f"{error.what} cannot be stored", error.hint, error.problems)
         case Invalid():
             return error_response(422, f"{error.what} is invalid", error.hint, error.problems)
         case Conflict():
             return error_response(409, error.message, error.hint)
         case TooLarge():
             return error_response(413, error.message, error.hint)
+        case LimitReached():
+            return error_response(403, error.message, error.hint)
         case Rejected():
             return error_response(400, error.message, error.hint)
         case Unavailable():
@@ -137,7 +142,8 @@ def _kind_routes(kind: Kind, controller: Controller, watchers: Watchers) -> list
         applied = await json_body(request)
         _agree_with_path(applied, kind, request)
         dry_run = request.query_params.get("dryRun", "").lower() in ("1", "true", "all")
-        resource, verdict = await run_in_threadpool(controller.store.apply, applied, dry_run=dry_run)
+        how = {"dry_run": dry_run, "replaces": request.method == "PUT"}
+        resource, verdict = await run_in_threadpool(controller.store.apply, applied, **how)
         return JSONResponse(resource, 201 if verdict == "created" else 200, headers={"Penstock-Verdict": verdict})
 
     async def one(request: Request) -> Response:
@@ -174,6 +180,10 @@ def _by_method(handlers: dict[str, Handler]) -> Handler:
 
 
 def _missing(controller: Controller, kind: Kind, namespace: str, name: str) -> Response:
+    why = controller.store.unreadable().get(f"{kind.name}/{namespace}/{name}")
+    if why is not None:
+        message = f'{kind.name.lower()} "{name}" in namespace {namespace} cannot be read: {why}'
+        return error_response(404, message, "apply it again, which makes a new one, or delete it")
     known = [each["metadata"]["name"] for each in controller.store.list(kind.name, namespace)]
     near = nearest(name, known)
     hint = f"did you mean {near}?" if near else f"`penstock get {kind.plural} -n {namespace}` lists them"

@@ -17,6 +17,7 @@ def attention(view: View, document: Row) -> list[Item]:
     for row in document["ingresses"]:
         if row["ready"] == "False":
             found.append((1, _item("bad", row["key"], "is not ready", row["reason"], _resource(row))))
+    found += [(1.5, _item("bad", key, "is not read as it is stored", why, _place(key))) for key, why in view.problems]
     for row in document["subscriptions"]:
         found += _subscription(view, row)
     found += [
@@ -95,6 +96,10 @@ def _item(severity: str, key: str, what: str, why: str, action: tuple[str, str])
 
 def _resource(row: Row) -> tuple[str, str]:
     return "Show", f"#/resources/{row['key']}"
+
+
+def _place(key: str) -> tuple[str, str]:
+    return "Show", "#/topics" if key.startswith("Topic/") else f"#/resources/{key}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -36,7 +36,7 @@ def configure(broker: Resource, around: Surroundings) -> Configured:
     external = annotations_of(broker).get(names.EXTERNAL_TOPIC)
     topic = TopicSpec(
         name=external or names.broker_topic(namespace_of(broker), name_of(broker)),
-        partitions=number(data, PARTITIONS, settings.default_partitions),
+        partitions=number(data, PARTITIONS, settings.default_partitions, settings.partitions_limit),
         replication_factor=number(data, REPLICATION, settings.default_replication_factor),
         config=topic_settings(data, settings.default_retention_ms),
     )

@@ -15,6 +15,8 @@ AUTH = "auth.secret.ref.name"
 AUTH_NAMESPACE = "auth.secret.ref.namespace"  # obeyed for channels only, as in Knative
 PRODUCER = "default.producer.config."
 CONSUMER = "default.consumer.config."
+MOST = 1_000_000_000
+LONGEST_SHOWN = 40
 
 
 def understood(data: Mapping[str, str]) -> dict[str, str]:
@@ -51,10 +53,12 @@ def consumer_of(resource: Resource, data: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def number(data: Mapping[str, str], key: str, default: int) -> int:
+def number(data: Mapping[str, str], key: str, default: int, most: int = MOST) -> int:
     text = data.get(key)
     if text is None:
         return default
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise Misconfigured(f'{key} must be a whole number of at least 1, not "{text}"')
+    if not text.strip().isdecimal() or not text.strip().strip("0"):
+        raise Misconfigured(f'{key} must be a whole number of at least 1, not "{text[:LONGEST_SHOWN]}"')
+    if len(text.strip()) > len(str(MOST)) or int(text) > most:
+        raise Misconfigured(f"{key} must be at most {most:,}, not {text.strip()[:LONGEST_SHOWN]}")
     return int(text)

@@ -22,6 +22,7 @@ from penstock.contract.telemetry import DELIVERIES_TOPIC, TELEMETRY_TOPIC
 from penstock.control.agreements import Contract
 from penstock.control.jobs import Jobs
 from penstock.control.lag import LagReader
+from penstock.control.limits import Limits
 from penstock.control.metrics import samples, samples_of_parts
 from penstock.control.observe import READING, Observer
 from penstock.control.probe import Receiver
@@ -155,7 +156,7 @@ class Controller:
         self.waiting_for = READING
         secrets = Secrets(settings.secrets_path)
         java_files.forget_orphans(settings.secrets_path)
-        store, contract = KafkaStore(connection, secrets), Contract(connection)
+        store, contract = KafkaStore(connection, secrets, Limits.of(settings)), Contract(connection)
         reports = Reports(connection, settings.dispatcher_stale_seconds, self._on_query)
         try:
             with ThreadPoolExecutor() as side_by_side:

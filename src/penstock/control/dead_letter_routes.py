@@ -5,11 +5,11 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.control import dead_letters, redrive
-from penstock.control.answers import error_response, json_object
+from penstock.control.answers import JSONResponse, error_response, json_object
 from penstock.control.controller import Controller
 from penstock.control.dead_letters import Wanted, wanted_of
 from penstock.errors import Rejected

@@ -4,6 +4,7 @@ Everything comes from the index (``kafka/dead_letter_index.py``), which follows 
 are read when somebody wants to see one. Sending them once more is in ``redrive.py`` and ``jobs.py``.
 """
 
+import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -12,12 +13,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
 from penstock.contract.model import DeadLetter
+from penstock.control.json_content import parsed
 from penstock.control.kinds import EGRESS, kind_of_word, uid_of
 from penstock.control.world import World
 from penstock.errors import Rejected
+from penstock.event.json_form import decode_event
 from penstock.kafka.dead_letter_index import LONGEST_ID, LONGEST_TEXT, Indexed
 from penstock.kafka.dead_letters import DeadLetters
 
@@ -126,8 +127,17 @@ def _shown(letter: Indexed, full: DeadLetter | None) -> dict[str, Any]:
         "redriven": shown_time(letter.redriven) if letter.redriven else None,
     }
     if full is not None:
-        shown["event"] = msgspec.json.decode(full.event)
+        shown["event"] = _event_of(bytes(full.event))
     return shown
+
+
+def _event_of(raw: bytes) -> Any:
+    """In CloudEvents' JSON form; data that would not come through as JSON is in base64 there."""
+    try:
+        return parsed(raw)
+    except ValueError:
+        event = decode_event(raw)
+        return {**event.attributes, "data_base64": base64.b64encode(event.data or b"").decode()}
 
 
 # ── groups ────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,6 @@ A search is the dispatcher's (``POST /search``): its lines are passed on as they
 """
 
 import base64
-import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -15,16 +14,17 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.contract.model import ADDRESSEE, Cluster, place_of
 from penstock.contract.questions import MOST_ROWS, Search, Searched
 from penstock.contract.telemetry import RECEIVED
 from penstock.control import dispatcher, times
-from penstock.control.answers import json_object
+from penstock.control.answers import JSONResponse, json_object
 from penstock.control.controller import Controller
 from penstock.control.ingress import topic_of
+from penstock.control.json_content import as_bytes, parsed
 from penstock.control.kinds import INGRESS, key_of
 from penstock.control.outcomes import iso
 from penstock.control.world import World
@@ -39,6 +39,8 @@ LINES = "application/x-ndjson"
 TEXTS = ("id", "source", "type", "subject", "text")
 RECORD = ("topic", "place", "partition", "offset", "received", "addressee")
 ROW = (*RECORD, "id", "source", "type", "subject", "time", "datacontenttype", "size")
+
+LONGEST_STAMP = 17  # digits: microseconds until the year 5138
 
 Line = dict[str, Any]
 
@@ -134,9 +136,9 @@ async def as_lines(lines: AsyncGenerator[Line, None]) -> AsyncGenerator[bytes, N
     """For the wire; what goes wrong on the way is the last line."""
     try:
         async for line in lines:
-            yield json.dumps(line).encode() + b"\n"
+            yield as_bytes(line) + b"\n"
     except PenstockError as error:
-        yield json.dumps({"error": error.message, "hint": error.hint}).encode() + b"\n"
+        yield as_bytes({"error": error.message, "hint": error.hint}) + b"\n"
     finally:
         await lines.aclose()
 
@@ -160,6 +162,13 @@ async def streamed(lines: AsyncGenerator[Line, None]) -> Response:
 # ── one event ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+def received(found: Found) -> float:
+    """Seconds since the epoch: as the receiver noted it, or as Kafka has it."""
+    stamp = dict(found.headers).get(RECEIVED) or b""
+    is_time = stamp.isdigit() and len(stamp) <= LONGEST_STAMP  # anybody may write headers
+    return int(stamp) / 1e6 if is_time else found.time_ms / 1e3
+
+
 @dataclass(frozen=True)
 class Stored:
     """An event and its record."""
@@ -171,13 +180,12 @@ class Stored:
     @property
     def addressee(self) -> str:
         """The uid of the only subscription that shall have it; empty: all of them."""
-        return (dict(self.found.headers).get(ADDRESSEE) or b"").decode()
+        return (dict(self.found.headers).get(ADDRESSEE) or b"").decode(errors="replace")
 
     @property
     def received(self) -> float:
         """When the receiver had it (seconds since the epoch); else when Kafka had it."""
-        stamp = dict(self.found.headers).get(RECEIVED) or b""
-        return int(stamp) / 1e6 if stamp.isdigit() else self.found.time_ms / 1e3
+        return received(self.found)
 
     def row(self) -> Line:
         known = {name: self.event.attributes.get(name) for name in ("id", "source", "type", "subject", "time")}
@@ -213,10 +221,10 @@ def stored(world: World, place: str, partition: int, offset: int) -> Stored:
 
 
 def whole_event(found: Stored) -> Line:
-    """The row, and everything else."""
+    """The row, and everything else. Data that is no JSON, or cannot be written as JSON, is only there in base64."""
     data = found.event.data
     try:
-        value = None if data is None else json.loads(data)
+        value = None if data is None else parsed(data)
     except ValueError:
         value = None
     return {
@@ -230,11 +238,12 @@ def whole_event(found: Stored) -> Line:
 
 def where(query: Mapping[str, str]) -> tuple[str, int, int]:
     try:
-        return query["place"], int(query["partition"]), int(query["offset"])
+        place, partition, offset = query["place"], int(query["partition"]), int(query["offset"])
     except (KeyError, ValueError):
-        raise Rejected(
-            "place, partition and offset name an event", hint="?place=TOPIC&partition=0&offset=42"
-        ) from None
+        partition = offset = -1
+    if not (0 <= partition < 2**31 and 0 <= offset < 2**63):
+        raise Rejected("place, partition and offset name an event", hint="?place=TOPIC&partition=0&offset=42")
+    return place, partition, offset
 
 
 def routes(controller: Controller) -> list[Route]:

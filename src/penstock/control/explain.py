@@ -30,8 +30,9 @@ from penstock.control.outcomes import Facts, is_final, shown
 from penstock.control.world import World
 from penstock.errors import Rejected
 from penstock.event.json_form import encode_event
-from penstock.kafka.dead_letter_index import Indexed
-from penstock.kafka.delivery_log import Logged, Patience, Place, Tried, read_log
+from penstock.kafka import topics
+from penstock.kafka.dead_letter_index import LONGEST_ID, Indexed
+from penstock.kafka.delivery_log import SLACK_SECONDS, Logged, Patience, Place, Tried, read_log
 from penstock.kafka.ledger import FollowedLedger, LaneKey
 
 MOST = 20  # events in an answer
@@ -80,12 +81,13 @@ class Explainer:
 
     def _explained(self, world: World, place: str, partition: int, offset: int) -> Line:
         event = stored(world, place, partition, offset)
+        topic_id = _topic_id(world, event)
         subscriptions = _subscriptions(world, place)
         verdicts = _verdicts(world, event, subscriptions)
         ledger = self._read_ledger(world)
-        positions = [_position(world, ledger, each, event) for each in subscriptions]
-        logged = _log(world, event, subscriptions, verdicts, positions)
-        letters = _letters(world, event)
+        positions = [_position(world, ledger, each, event, topic_id) for each in subscriptions]
+        logged = _log(world, event, topic_id, tuple(zip(subscriptions, verdicts, positions, strict=True)))
+        letters = _letters(world, event, topic_id)
         rows = []
         for subscription, verdict, position in zip(subscriptions, verdicts, positions, strict=True):
             facts = _facts(world, subscription, (verdict, position, logged, letters.get(subscription.uid)))
@@ -107,11 +109,13 @@ def _subscriptions(world: World, place: str) -> list[Subscription]:
     return [each for each in everybody if each.place == place]
 
 
-def _position(world: World, ledger: FollowedLedger, subscription: Subscription, event: Stored) -> Position:
+def _position(
+    world: World, ledger: FollowedLedger, subscription: Subscription, event: Stored, topic_id: str
+) -> Position:
     """By the ledger, which knows more than the group: what was finished above the position."""
     resource = world.store.get(subscription.kind, subscription.namespace, subscription.name)
     start = starts.noted_starts(resource).get(subscription.topic) if resource else None
-    if start is None or not start.topic_id:
+    if start is None or not start.topic_id or start.topic_id != topic_id:
         return Position()
     partition, offset = event.found.partition, event.found.offset
     begins_at = start.positions.get(partition, 0)
@@ -151,21 +155,16 @@ def _verdicts(world: World, event: Stored, subscriptions: Sequence[Subscription]
 
 
 def _log(
-    world: World,
-    event: Stored,
-    subscriptions: Sequence[Subscription],
-    verdicts: Sequence[Verdict],
-    positions: Sequence[Position],
+    world: World, event: Stored, topic_id: str, pairs: Sequence[tuple[Subscription, Verdict, Position]]
 ) -> Logged:
-    """Read until everybody who wanted the event has a last word, or up to its end."""
-    pairs = list(zip(subscriptions, verdicts, positions, strict=True))
+    """Read until the outcome is known for everybody who wanted the event, or up to its end."""
     wanted = {each.uid for each, verdict, position in pairs if verdict[0] and position.begins_at is None}
     finished = {each.uid for each, verdict, position in pairs if verdict[0] and position.is_finished}
 
     def without_end(uids: set[str], attempts: Sequence[Tried]) -> bool:
         return any(not is_final([each for each in attempts if each.uid == uid]) for uid in uids)
 
-    place = Place(event.place.place, event.found.partition, event.found.offset)
+    place = Place(event.place.place, event.found.partition, event.found.offset, topic_id)
     is_old = time.time() - event.found.time_ms / 1000 > 3600  # its log is not just being written
     patience = Patience(
         is_enough=lambda attempts: bool(wanted) and not without_end(wanted, attempts),
@@ -181,11 +180,29 @@ def _log(
     return logged
 
 
-def _letters(world: World, event: Stored) -> dict[str, Indexed]:
+def _topic_id(world: World, event: Stored) -> str:
+    """Of the topic that the event is in; empty when that was deleted this moment."""
+    topic = event.place.topic
+    state = topics.describe(world.admin_of(event.place.cluster), [topic]).get(topic)
+    return state.topic_id if state is not None else ""
+
+
+def _letters(world: World, event: Stored, topic_id: str) -> dict[str, Indexed]:
     """Its dead letters by subscription."""
-    at = (event.place.topic, event.found.partition, event.found.offset)
-    found = world.dead_letters.find(lambda each: (each.topic, each.partition, each.offset) == at, with_redriven=True)
+    found = world.dead_letters.find(lambda each: is_about(each, event, topic_id), with_redriven=True)
     return {each.uid: each for each in found}
+
+
+def is_about(letter: Indexed, event: Stored, topic_id: str) -> bool:
+    """Partition and offset are not enough: a topic that was made anew begins with the same ones."""
+    at = (event.place.topic, event.found.partition, event.found.offset)
+    if (letter.topic, letter.partition, letter.offset) != at:
+        return False
+    if letter.topic_id and topic_id:
+        return letter.topic_id == topic_id
+    # Written by a former version: at least it must not be older than the event, nor be about another one.
+    is_same = letter.id == event.event.attributes.get("id", "")[:LONGEST_ID]
+    return is_same and letter.time >= event.found.time_ms / 1000 - SLACK_SECONDS
 
 
 def _facts(

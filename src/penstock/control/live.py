@@ -11,7 +11,6 @@ away: its parts say so.
 
 import asyncio
 import contextlib
-import json
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,13 +18,15 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.contract.model import Agreement
+from penstock.control.answers import JSONResponse
 from penstock.control.attention import attention, parts_only
 from penstock.control.controller import Controller
 from penstock.control.ingress import path_of
+from penstock.control.json_content import as_bytes
 from penstock.control.kafka_state import TopicState
 from penstock.control.kinds import EGRESS, INGRESS, key_of, uid_of
 from penstock.control.lag import Lags
@@ -131,7 +132,7 @@ def _refill(queue: "asyncio.Queue[bytes | None]", message: bytes | None) -> None
 
 
 def _message(event: str, value: Row) -> bytes:
-    return f"event: {event}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n".encode()
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), as_bytes(value))
 
 
 def routes(controller: Controller, watchers: Watchers) -> list[Route]:

@@ -27,6 +27,7 @@ from penstock.control.kinds import (
     uid_of,
 )
 from penstock.control.observe import Sight
+from penstock.control.stored_problems import StoredProblem, stored_problems
 from penstock.control.telemetry import ALL, OfAddress, OfSubscription, State, Sums
 from penstock.control.tracks import NOTHING, Recent
 from penstock.control.world import World
@@ -50,6 +51,7 @@ class View:
     recent: Mapping[str, Recent]  # by uid or address
     holds: Mapping[str, Holds]  # by uid, of all workers together
     warnings: tuple[tuple[str, str], ...] = ()  # by topic: events that retention will take
+    problems: tuple[StoredProblem, ...] = ()  # what is stored and cannot be read
 
 
 def view_of(world: World, sight: Sight, now: float) -> View:
@@ -66,6 +68,7 @@ def view_of(world: World, sight: Sight, now: float) -> View:
         recent=world.counts.recent(now),
         holds=held(world.counts.states()),
         warnings=tuple((report.topic, warning) for report in reports for warning in report.warnings),
+        problems=stored_problems(world),
     )
 
 

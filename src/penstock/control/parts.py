@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.control.kinds import name_of, namespace_of, uid_of
 from penstock.control.lag import LagReader, Lags
+from penstock.control.stored_problems import StoredProblem, stored_problems
 from penstock.control.world import World
 from penstock.errors import PenstockError
 
@@ -26,11 +27,13 @@ class SystemStatus:
     parts: tuple[Part, ...]
     queries: tuple[dict[str, Any], ...]
     lags: Lags
+    problems: tuple[StoredProblem, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
             "parts": [asdict(part) for part in self.parts],
             "queries": list(self.queries),
+            "problems": [each._asdict() for each in self.problems],
             "lag": {key: sum(lane.lag for lane in lanes) for key, lanes in self.lags.items()},
         }
 
@@ -44,7 +47,7 @@ def look(world: World, lag_reader: LagReader) -> SystemStatus:
         lags = lag_reader.read()
     except PenstockError as error:
         kafka = Part("kafka", "not answering", error.message, servers)
-    return SystemStatus(parts=all_parts(world, kafka), queries=queries(world), lags=lags)
+    return SystemStatus(all_parts(world, kafka), queries(world), lags, stored_problems(world))
 
 
 def all_parts(world: World, kafka: Part) -> tuple[Part, ...]:

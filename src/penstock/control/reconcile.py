@@ -114,7 +114,10 @@ class Reconciler:
         next_resync = time.monotonic()
         while not self._stopping.is_set():
             if time.monotonic() >= next_resync:
-                self._add_everything()
+                try:
+                    self._add_everything()
+                except Exception:
+                    logger.exception("not all resources could be looked at")
                 next_resync = time.monotonic() + self._world.settings.resync_seconds
             for key in self._work.take(max(0.0, next_resync - time.monotonic())):
                 if self._stopping.is_set():
@@ -146,7 +149,9 @@ class Reconciler:
 
     def reconcile(self, key: str) -> bool:
         """Makes one resource true; whether nothing is left to wait for."""
-        kind, namespace, name = key.split("/", 2)
+        if key in self._world.store.unreadable():
+            return True  # what was agreed for it when it could be read still holds
+        kind, namespace, name = (*key.split("/", 2), "", "")[:3]
         resource = self._world.store.get(kind, namespace, name)
         if resource is None:
             self._world.contract.remove(key)

@@ -20,6 +20,7 @@ class Records:
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
         self.topic = topic
         self.is_doubtful = False
+        self.problems: dict[str, str] = {}  # records that are no entries of a table at all
         self._connection = connection
         self._producer: Any = None
 
@@ -31,6 +32,8 @@ class Records:
         finally:
             table.stop()
         self.is_doubtful = False
+        bad = table.follower
+        self.problems = {f"Topic/{self.topic}": bad.problem} if bad.problem else {}
         return dict(table.values)
 
     def put(self, key: str, value: bytes | None) -> None:

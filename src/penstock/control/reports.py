@@ -43,6 +43,7 @@ class Reports:
         self._gone: dict[str, Gone] = {}
         self._connection = connection
         self._table = Table(connection, REPORT_TOPIC, self._take)
+        self.follower = self._table.follower
 
     def start(self) -> None:
         self._table.start()

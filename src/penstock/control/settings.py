@@ -40,6 +40,13 @@ class ControllerSettings:
     secrets_dir: str = setting("", "where Secrets are kept; empty: secrets in the data directory")
     private_addresses: PrivateAddresses = PRIVATE_ADDRESSES_SETTING
     default_partitions: int = setting(4, "partitions of a new broker's topic; each costs the dispatcher a worker")
+    most_partitions: int = setting(
+        256,
+        "partitions that a resource or a broker's ConfigMap may ask for; not less than default_partitions",
+    )
+    most_resources_in_namespace: int = setting(2000, "resources in one namespace")
+    most_resources: int = setting(10000, "resources in all namespaces together")
+    largest_resource_bytes: int = setting(768 * 1024, "size of a resource as JSON, without its status")
     default_replication_factor: int = setting(0, "copies of a new broker's topic; 0: three, or as many as brokers")
     default_retention_ms: int = setting(7 * 24 * 3600 * 1000, "how long a broker's topic keeps events")
     core_replication_factor: int = setting(0, "copies of Penstock's own topics; 0: three, or as many as brokers")
@@ -55,6 +62,10 @@ class ControllerSettings:
     def limits(self) -> Limits:
         """Of the admin port."""
         return Limits(connections=self.admin_connections, connections_per_address=self.admin_connections_per_address)
+
+    @property
+    def partitions_limit(self) -> int:
+        return max(self.most_partitions, self.default_partitions)
 
     @property
     def secrets_path(self) -> Path:

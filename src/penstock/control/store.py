@@ -4,18 +4,19 @@ The Kubernetes store comes behind the same interface. A write is done when Kafka
 it from then on. There is one writer, the controller.
 """
 
-import json
+import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from penstock.contract.model import RESOURCES_TOPIC
-from penstock.control import validate
+from penstock.control import json_content, stored_objects, validate
 from penstock.control.admission import Stamp, Verdict, admitted
 from penstock.control.conditions import timestamp
 from penstock.control.kinds import SECRET, Resource, annotations_of, is_being_deleted, key_of, name_of, namespace_of
+from penstock.control.limits import Limits
 from penstock.control.records import Records
 from penstock.control.secrets import Secrets
 from penstock.errors import Rejected
@@ -23,6 +24,9 @@ from penstock.filter.check import Problem
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.secret_files import Data
 
+logger = logging.getLogger("penstock.control")
+
+DEFAULT_LIMITS = Limits()
 REFRESH_SECONDS = 5.0  # others wait for the store meanwhile
 
 Listener = Callable[[str, Resource], None]  # "ADDED", "MODIFIED" or "DELETED", and the object
@@ -37,6 +41,10 @@ class Invalid(Rejected):
         self.problems = problems
 
 
+class Malformed(Invalid):
+    """It holds what no JSON can: not a wrong resource, but no resource at all."""
+
+
 class Conflict(Rejected):
     """The stored object is in a state that does not allow this."""
 
@@ -46,8 +54,20 @@ class Store(Protocol):
 
     def list(self, kind: str | None = None, namespace: str | None = None) -> list[Resource]: ...
 
-    def apply(self, applied: Any, *, dry_run: bool = False) -> tuple[Resource, Verdict]:
-        """The stored object and what it was; in a dry run what it would be, with nothing stored."""
+    def unreadable(self) -> Mapping[str, str]:
+        """Stored objects that are skipped, and why, by key."""
+        ...
+
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong with stored objects, by key: they are skipped, or a part of them is replaced."""
+        ...
+
+    def apply(self, applied: Any, *, dry_run: bool = False, replaces: bool = False) -> tuple[Resource, Verdict]:
+        """The stored object and what it was; in a dry run what it would be, with nothing stored.
+
+        ``replaces``: the object is meant to replace the one whose resourceVersion and uid it names, if it names them.
+        Raises Conflict when that is not the present one.
+        """
         ...
 
     def annotate(self, kind: str, namespace: str, name: str, notes: dict[str, str | None]) -> Resource | None:
@@ -74,12 +94,17 @@ class KafkaStore:
         self,
         connection: KafkaConnection,
         secrets: Secrets,
+        limits: Limits = DEFAULT_LIMITS,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._secrets = secrets
         self._records = Records(connection, RESOURCES_TOPIC)
+        self._limits = limits
         self._clock = clock
-        self._objects: dict[str, Resource] = {}  # replaced, never altered: readers need no lock and never wait
+        # Replaced, never altered: readers need no lock and never wait.
+        self._objects: dict[str, Resource] = {}
+        self._unreadable: dict[str, str] = {}
+        self._repaired: dict[str, str] = {}
         self._version = 0
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
@@ -99,8 +124,18 @@ class KafkaStore:
             if (kind is None or each["kind"] == kind) and (namespace is None or namespace_of(each) == namespace)
         ]
 
-    def apply(self, applied: Any, *, dry_run: bool = False) -> tuple[Resource, Verdict]:
+    def unreadable(self) -> Mapping[str, str]:
+        return self._unreadable
+
+    def problems(self) -> Mapping[str, str]:
+        skipped = {key: f"it is skipped: {why}" for key, why in self._unreadable.items()}
+        return self._records.problems | self._repaired | skipped
+
+    def apply(self, applied: Any, *, dry_run: bool = False, replaces: bool = False) -> tuple[Resource, Verdict]:
         what = _shown(applied)
+        malformed = json_content.problems(applied)
+        if malformed:
+            raise Malformed(what, malformed)
         with self._lock:
             self._refresh()
             problems = validate.problems(applied)
@@ -110,9 +145,14 @@ class KafkaStore:
             old = self.get(applied["kind"], metadata.get("namespace") or "default", metadata["name"])
             if old is not None and is_being_deleted(old):
                 raise Conflict(f"{what} is still being deleted", hint="apply it again in a moment")
+            if replaces:
+                _check_versions(what, metadata, old)
             problems = validate.problems(applied, old) + validate.collisions(applied, self.list())
+            problems += self._limits.problems(applied, old)
             if problems:
                 raise Invalid(what, problems)
+            if old is None:
+                self._limits.check_room(metadata.get("namespace") or "default", self.list())
             stamp = Stamp(self._clock(), self._version + 1, lambda: str(uuid.uuid4()))
             secret: Data | None = None
             if applied["kind"] == SECRET.name:
@@ -144,10 +184,21 @@ class KafkaStore:
         with self._lock:
             self._refresh()
             old = self.get(kind, namespace, name)
-            if old is None or is_being_deleted(old):
+            if old is None:
+                return self._delete_unreadable(kind, namespace, name)
+            if is_being_deleted(old):
                 return old
             marked = {**old, "metadata": old["metadata"] | {"deletionTimestamp": timestamp(self._clock())}}
             return self._write(self._versioned(marked), "MODIFIED")
+
+    def _delete_unreadable(self, kind: str, namespace: str, name: str) -> Resource | None:
+        """Nobody knows what there is to take apart: the record goes, and the contract with it."""
+        key = f"{kind}/{namespace}/{name}"
+        if key not in self._unreadable:
+            return None
+        self._records.put(key, None)
+        self._note(key)
+        return {"kind": kind, "metadata": {"namespace": namespace, "name": name}}
 
     def write_status(self, resource: Resource, status: dict[str, Any]) -> Resource | None:
         with self._lock:
@@ -168,6 +219,7 @@ class KafkaStore:
                     self._secrets.remove(namespace_of(now), name_of(now))
                 self._records.put(key_of(resource), None)
                 self._objects = {key: each for key, each in self._objects.items() if key != key_of(resource)}
+                self._note(key_of(resource))
                 self._tell("DELETED", now)
 
     def listen(self, listener: Listener) -> None:
@@ -177,9 +229,10 @@ class KafkaStore:
         return {**resource, "metadata": resource["metadata"] | {"resourceVersion": str(self._version + 1)}}
 
     def _write(self, resource: Resource, event: str) -> Resource:
-        self._records.put(key_of(resource), json.dumps(resource, separators=(",", ":")).encode())
+        self._records.put(key_of(resource), json_content.as_bytes(resource))
         self._version = int(resource["metadata"]["resourceVersion"])
         self._objects = {**self._objects, key_of(resource): resource}
+        self._note(key_of(resource))
         self._tell(event, resource)
         return resource
 
@@ -197,13 +250,49 @@ class KafkaStore:
                 self._tell("MODIFIED" if old else "ADDED", new)
 
     def _take(self, records: dict[str, bytes]) -> None:
-        self._objects = {key: json.loads(value) for key, value in records.items()}
-        versions = [int(each["metadata"]["resourceVersion"]) for each in self._objects.values()]
+        objects: dict[str, Resource] = {}
+        unreadable: dict[str, str] = {}
+        repaired: dict[str, str] = {}
+        for key, value in records.items():
+            try:
+                found = stored_objects.read(key, value)
+            except stored_objects.Unreadable as error:
+                unreadable[key] = str(error)
+                logger.warning("the stored object %s cannot be read and is skipped: %s", key, error)
+                continue
+            objects[key] = found.resource
+            if found.problem:
+                repaired[key] = found.problem
+                logger.warning("the stored object %s: %s", key, found.problem)
+        self._objects, self._unreadable, self._repaired = objects, unreadable, repaired
+        versions = [int(each["metadata"]["resourceVersion"]) for each in objects.values()]
         self._version = max([self._version, *versions])
 
+    def _note(self, key: str) -> None:
+        """Its record was written anew, or is gone."""
+        self._unreadable = {each: why for each, why in self._unreadable.items() if each != key}
+        self._repaired = {each: why for each, why in self._repaired.items() if each != key}
+
     def _tell(self, event: str, resource: Resource) -> None:
+        """It is stored: a listener that fails must not make it look otherwise, nor keep it from the others."""
         for listener in self._listeners:
-            listener(event, resource)
+            try:
+                listener(event, resource)
+            except Exception:
+                logger.exception("a change of %s was not taken in everywhere", key_of(resource))
+
+
+def _check_versions(what: str, metadata: Mapping[str, Any], old: Resource | None) -> None:
+    """As Kubernetes does it: who changes what he has read loses nobody else's change. Raises Conflict."""
+    for field in ("resourceVersion", "uid"):
+        meant = metadata.get(field)
+        if not meant:
+            continue
+        present = None if old is None else old["metadata"][field]
+        if meant != present:
+            there = "it does not exist" if old is None else f"it is {present} now"
+            hint = "read it again, and apply your change to that"
+            raise Conflict(f"{what} has been changed since: its {field} is not {meant}, {there}", hint=hint)
 
 
 def _shown(applied: Any) -> str:

@@ -8,7 +8,7 @@ there is no second evaluator; events that it had no time for are counted as skip
 """
 
 import asyncio
-import json
+import logging
 import re
 import threading
 import time
@@ -26,6 +26,7 @@ from penstock.contract.questions import Verdicts
 from penstock.control import dispatcher
 from penstock.control.controller import Controller
 from penstock.control.events import Line, Place, Stored, places_of, whole_event
+from penstock.control.json_content import as_bytes
 from penstock.control.store import Invalid
 from penstock.control.world import World
 from penstock.errors import PenstockError, Rejected, Unavailable
@@ -35,6 +36,8 @@ from penstock.filter.check import problems
 from penstock.kafka import topics
 from penstock.kafka.latest import Found
 from penstock.kafka.records import Following
+
+logger = logging.getLogger("penstock.control")
 
 ROWS_PER_SECOND = 50
 MOST_JUDGED = 1000  # a second
@@ -109,6 +112,9 @@ class Tail:
                     self._next_second()
         except PenstockError as error:
             self._tell("problem", {"error": error.message, "hint": error.hint})
+        except Exception as error:
+            logger.exception("a tail of %s ended", self._place.place)
+            self._tell("problem", {"error": f"the tail ended: {error}", "hint": "the log of the controller says why"})
         finally:
             self._following.close()
 
@@ -190,7 +196,7 @@ async def streamed(world: World, place: Place, wanted: Wanted) -> AsyncGenerator
 
 
 def _message(name: str, value: Line) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(value)}\n\n".encode()
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), as_bytes(value))
 
 
 def routes(controller: Controller) -> list[Route]:

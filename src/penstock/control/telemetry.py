@@ -164,6 +164,7 @@ class Counts:
         self._touched: dict[str, float] = {}  # by uid, address or topic
         self._began: dict[str, dict[tuple[str, int], int]] | None = None  # what was consumed before somebody came
         self._table = Table(connection, TELEMETRY_TOPIC, self._take)
+        self.follower = self._table.follower
 
     def start(self) -> "Counts":
         self._table.start()

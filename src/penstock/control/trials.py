@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.contract.model import place_of
 from penstock.contract.questions import Verdicts
-from penstock.contract.telemetry import RECEIVED
-from penstock.control import dispatcher
-from penstock.control.answers import json_object, shown_problems
+from penstock.control import dispatcher, json_content
+from penstock.control.answers import JSONResponse, json_object, shown_problems
 from penstock.control.controller import Controller
 from penstock.control.dead_letters import shown_time
+from penstock.control.events import received
 from penstock.control.ingress import Topic, topic_of
-from penstock.control.store import Invalid
+from penstock.control.store import Invalid, Malformed
 from penstock.control.world import World
 from penstock.errors import Rejected
 from penstock.event.json_form import decode_event, encode_event
@@ -93,6 +93,9 @@ def routes(controller: Controller) -> list[Route]:
 def _given(events: Any) -> list[Tried]:
     if not isinstance(events, list) or len(events) > MOST_GIVEN:
         raise Rejected(f"events must be a list of at most {MOST_GIVEN} events in CloudEvents' JSON form")
+    malformed = json_content.problems(events, "events")
+    if malformed:
+        raise Malformed("the request", malformed)
     decoded = [decode_event(msgspec.json.encode(each)) for each in events]
     return [Tried(each, _row(each)) for each in decoded]
 
@@ -108,7 +111,7 @@ def newest_of(world: World, of: str, most: int) -> list[Tried]:
     world.clusters.require(topic.cluster)
     found = latest(world.clusters.connection(topic.cluster), topic.name, topic.partitions, most)
     tried, room = [], LARGEST_BYTES
-    for each in sorted(found, key=_received, reverse=True):
+    for each in sorted(found, key=received, reverse=True):
         room -= len(each.value or b"")
         if room < 0:
             break
@@ -132,14 +135,8 @@ def _where(of: str, topic: Topic, found: Found) -> dict[str, Any]:
         "place": place_of(topic.name, topic.cluster),
         "partition": found.partition,
         "offset": found.offset,
-        "received": shown_time(_received(found)),
+        "received": shown_time(received(found)),
     }
-
-
-def _received(found: Found) -> float:
-    """Seconds since the epoch: as the receiver noted it, or as Kafka has it."""
-    stamp = dict(found.headers).get(RECEIVED) or b""
-    return int(stamp) / 1e6 if stamp.isdigit() else found.time_ms / 1e3
 
 
 def _verdicts(world: World, filters: Any, tried: list[Tried]) -> list[dict[str, Any]]:

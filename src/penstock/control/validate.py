@@ -49,6 +49,11 @@ _METADATA = (
     "ownerReferences",
     "selfLink",
 )
+_WITHOUT_EFFECT = {
+    "finalizers": "are not supported: the resource would be deleted without waiting for them",
+    "ownerReferences": "are not supported: the resource would not be deleted with its owner",
+}
+LARGEST_ANNOTATIONS = 256 * 1024  # names and values together, as in Kubernetes
 _SPEC = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
@@ -142,4 +147,28 @@ def _metadata_problems(metadata: Any) -> list[Problem]:
         found += name_problems(metadata["namespace"], "metadata.namespace", LABEL, LONGEST_LABEL)
     for field in ("labels", "annotations"):
         found += text_map_problems(metadata.get(field), f"metadata.{field}")
+    for field in ("resourceVersion", "uid"):
+        if not isinstance(metadata.get(field) or "", str):
+            found.append(Problem(f"metadata.{field}", "must be text"))
+    return found + _annotations_size_problems(metadata.get("annotations")) + _unsupported_problems(metadata)
+
+
+def _annotations_size_problems(annotations: Any) -> list[Problem]:
+    if not isinstance(annotations, Mapping):
+        return []
+    size = sum(len(str(text).encode(errors="replace")) for pair in annotations.items() for text in pair)
+    if size <= LARGEST_ANNOTATIONS:
+        return []
+    return [Problem("metadata.annotations", f"have {size:,} bytes together; at most {LARGEST_ANNOTATIONS:,}")]
+
+
+def _unsupported_problems(metadata: Mapping[str, Any]) -> list[Problem]:
+    """Fields on which somebody may rely, and that would be without effect here."""
+    found = [
+        Problem(f"metadata.{field}", f"{effect}; leave the field out")
+        for field, effect in _WITHOUT_EFFECT.items()
+        if metadata.get(field)
+    ]
+    if metadata.get("generateName") and metadata.get("name") is None:
+        found.append(Problem("metadata.generateName", "is not supported: give the resource a name in metadata.name"))
     return found

@@ -5,9 +5,9 @@ watcher that does not read is cut off rather than fed from an ever longer queue.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 
+from penstock.control.json_content import as_bytes
 from penstock.control.kinds import Resource, namespace_of
 from penstock.control.store import Store
 
@@ -77,4 +77,4 @@ def _end(queue: "asyncio.Queue[Change | None]") -> None:
 
 
 def _line(change: Change) -> bytes:
-    return json.dumps({"type": change[0], "object": change[1]}, separators=(",", ":")).encode() + b"\n"
+    return as_bytes({"type": change[0], "object": change[1]}) + b"\n"

@@ -19,7 +19,7 @@ def bury(outbox: Outbox, attempt: Attempt, outcome: str, finished: Callable[[Att
     lane.say_outcome(outcome, attempt, found.reason)
     if lane.dress is not None:
         row = lane.dress.event(row)
-    key, value = dead_letter(lane.subscription, row, found, outcome, time.time())
+    key, value = dead_letter(lane.subscription, lane.topic_id, row, found, outcome, time.time())
 
     def done(outcome: str, error: str | None = None) -> None:
         if attempt.trace is not None:
@@ -36,7 +36,8 @@ def bury(outbox: Outbox, attempt: Attempt, outcome: str, finished: Callable[[Att
             done(outcome)
             return
         empty = Row(row.offset, row.matched, row.headers, b"")
-        _, short = dead_letter(lane.subscription, empty, found, f"{outcome}, kept without its data", time.time())
+        shortened = f"{outcome}, kept without its data"
+        _, short = dead_letter(lane.subscription, lane.topic_id, empty, found, shortened, time.time())
         outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), short, [])], stored)
 
     outbox.send(DEAD_LETTERS_TOPIC, [Record(key.encode(), value, [])], stored_whole)

@@ -67,7 +67,9 @@ def dead_letter_lines(row: Row, found: Verdict) -> list[bytes]:
     return [*kept, *found.headers]
 
 
-def dead_letter(subscription: Subscription, row: Row, found: Verdict, outcome: str, now: float) -> tuple[str, bytes]:
+def dead_letter(
+    subscription: Subscription, topic_id: str, row: Row, found: Verdict, outcome: str, now: float
+) -> tuple[str, bytes]:
     """Key and value of the record."""
     event, partition = _event(row)
     record = DeadLetter(
@@ -88,6 +90,7 @@ def dead_letter(subscription: Subscription, row: Row, found: Verdict, outcome: s
         time=now,
         event=msgspec.Raw(encode_event(event)),
         answer=found.answer,
+        topic_id=topic_id,
     )
     return record.key, encode(record)
 

@@ -133,6 +133,7 @@ class Lane:
         "subscription",
         "tally",
         "timer",
+        "topic_id",
         "wakes_at",
         "wants_replies",
     )
@@ -147,6 +148,7 @@ class Lane:
         self.subscription = subscription
         self.progress = progress
         self.partition: int | None = None  # only to be named
+        self.topic_id = ""  # as Kafka has it; for the dead letters
         self.counts = Counts()
         self.tally = Tally()
         self.busy = 0  # POSTs in flight

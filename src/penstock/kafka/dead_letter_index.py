@@ -7,7 +7,6 @@ Memory is bounded: of those that were not sent again the newest ``MOST`` are kno
 enough of them are sent again, the topic is read once more for those that had no room.
 """
 
-import logging
 import sys
 import threading
 import time
@@ -16,14 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, decode_dead_letter
+from penstock.contract.model import DEAD_LETTERS_TOPIC, DeadLetter, dead_letter_key, decode_dead_letter
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ends import await_end
-
-logger = logging.getLogger("penstock.kafka")
+from penstock.kafka.follow import Follower
 
 MOST = 50_000  # about 25 MB
 MOST_REDRIVEN = 5_000
@@ -31,10 +27,10 @@ MOST_MARKED = 500_000
 REREAD_SECONDS = 30.0  # not more often than this
 LONGEST_TEXT = 300  # of a reason, an answer, a source, a type
 LONGEST_ID = 1000
-POLL_SECONDS = 0.2
 LOOK_SECONDS = 30.0  # how often it is asked what retention has taken
 CURRENT_SECONDS = 10.0
 CLOSED_SECONDS = 5.0
+LATEST = 1e11  # seconds since the epoch
 
 
 class Indexed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -58,10 +54,11 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time: float
     redriven: float
     answer: str
+    topic_id: str = ""
 
     @property
     def key(self) -> str:
-        return f"{self.uid}/{self.partition}/{self.offset}"
+        return dead_letter_key(self.uid, self.topic_id, self.partition, self.offset)
 
     @property
     def subscription(self) -> str:
@@ -91,21 +88,19 @@ class DeadLetterIndex:
         self._left_out = False  # of the open ones
         self._marked: set[int] = set()  # hashes of keys that were sent again: their first word is passed by
         self._reread_due = 0.0
-        self._current = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="dead-letters", daemon=True)
+        self._taken = 0  # the offset behind the last record that was ever taken
+        self._look_due = time.monotonic() + LOOK_SECONDS
+        self.follower = Follower(connection, DEAD_LETTERS_TOPIC, self)
 
     def start(self) -> "DeadLetterIndex":
-        self._thread.start()
+        self.follower.start()
         return self
 
     def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5.0)
+        self.follower.stop()
 
     def wait_until_current(self, timeout_seconds: float = CURRENT_SECONDS) -> None:
-        if not self._current.wait(timeout_seconds):
+        if not self.follower.wait_until_current(timeout_seconds):
             raise Unavailable(
                 f"topic {DEAD_LETTERS_TOPIC} at {self._connection.bootstrap_servers} is not read to its end yet",
                 hint="try again in a moment; is Kafka running?",
@@ -146,36 +141,26 @@ class DeadLetterIndex:
         """Whether there are older ones that had no room here."""
         return self._left_out
 
-    # ── the thread ────────────────────────────────────────────────────────────────────────────────
+    # ── for the follower ──────────────────────────────────────────────────────────────────────────
 
-    def _follow(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._read_and_follow()
-            except Exception:
-                logger.exception("the dead letters cannot be followed; it is tried again")
-                self._stopping.wait(1.0)
+    def take(self, offset: int, key: str, value: bytes | None) -> None:
+        self._note(key, offset, None if value is None else _indexed(decode_dead_letter(value), offset))
 
-    def _read_and_follow(self) -> None:
-        """From the beginning on; returns when it has to be read once more."""
-        end = await_end(self._connection, DEAD_LETTERS_TOPIC, self._stopping)
-        consumer = self._connection.consumer()
-        self._left_out = False
-        reached, look_due = 0, time.monotonic() + LOOK_SECONDS
-        try:
-            consumer.assign([TopicPartition(DEAD_LETTERS_TOPIC, 0, 0)])
-            while not self._stopping.is_set():
-                if reached >= end:
-                    self._current.set()
-                reached = max(reached, self._take(consumer))
-                if time.monotonic() >= look_due:
-                    look_due = time.monotonic() + LOOK_SECONDS
-                    self._forget_before(self._begin_of(consumer))
-                if self._current.is_set() and self._has_room_again():
-                    self._current.clear()
-                    return
-        finally:
-            consumer.close()
+    def start_over(self) -> None:
+        with self._changed:
+            self._open.clear()
+            self._redriven.clear()
+            self._marked.clear()
+            self._waiting, self._left_out, self._taken = None, False, 0
+            self._changed.notify_all()
+
+    def rest(self) -> None:
+        if time.monotonic() >= self._look_due:
+            self._look_due = time.monotonic() + LOOK_SECONDS
+            self._forget_before(self.follower.first_offset())
+        if self.follower.is_current and self._has_room_again():
+            self._left_out = False
+            self.follower.read_again()
 
     def _has_room_again(self) -> bool:
         if not self._left_out or len(self._open) > self._most // 2 or time.monotonic() < self._reread_due:
@@ -183,32 +168,15 @@ class DeadLetterIndex:
         self._reread_due = time.monotonic() + REREAD_SECONDS
         return True
 
-    def _take(self, consumer: Consumer) -> int:
-        """Takes what has come and returns the offset behind it."""
-        reached = 0
-        first = consumer.poll(POLL_SECONDS)
-        for message in [] if first is None else [first, *consumer.consume(500, 0)]:
-            if message.error() is not None:
-                logger.debug("dead letters: %s", message.error())
-                continue
-            reached = message.offset() + 1
-            key, value = (message.key() or b"").decode(), message.value()
-            try:
-                letter = None if value is None else _indexed(decode_dead_letter(value), message.offset())
-            except msgspec.DecodeError as error:
-                logger.warning("the dead letter at offset %d is none and is skipped: %s", message.offset(), error)
-                continue
-            self._note(key, letter)
-        return reached
-
-    def _note(self, key: str, letter: Indexed | None) -> None:
+    def _note(self, key: str, offset: int, letter: Indexed | None) -> None:
         with self._lock:
+            is_known = offset < self._taken  # it is read once more; a later record of its key may be known already
+            self._taken = max(self._taken, offset + 1)
             self._waiting = None
             self._open.pop(key, None)  # an earlier word on the same event
             if letter is None or letter.redriven:
                 self._redriven.pop(key, None)
-            is_reading = not self._current.is_set()  # what was there before; a later word may be known already
-            if letter is None or (is_reading and not letter.redriven and hash(key) in self._marked):
+            if letter is None or (is_known and not letter.redriven and hash(key) in self._marked):
                 return
             if letter.redriven and len(self._marked) < MOST_MARKED:
                 self._marked.add(hash(key))
@@ -220,14 +188,6 @@ class DeadLetterIndex:
                 kept.pop(next(iter(kept)))
                 self._left_out = self._left_out or kept is self._open
             self._changed.notify_all()
-
-    def _begin_of(self, consumer: Consumer) -> int:
-        try:
-            begin, _ = consumer.get_watermark_offsets(TopicPartition(DEAD_LETTERS_TOPIC, 0), timeout=5.0)
-            return int(begin)
-        except KafkaException as error:
-            logger.debug("dead letters: %s", error)
-            return 0
 
     def _forget_before(self, begin: int) -> None:
         """What retention has taken."""
@@ -245,7 +205,9 @@ def _class_of(letter: Indexed) -> str:
 
 
 def _indexed(letter: DeadLetter, record: int) -> Indexed:
-    """Words that many letters share are kept once."""
+    """Words that many letters share are kept once. Raises ValueError for what no worker writes."""
+    if not (0 <= letter.time < LATEST and 0 <= letter.redriven < LATEST):
+        raise ValueError(f"{letter.time:g} and {letter.redriven:g} are no times")
     same = sys.intern
     return Indexed(
         record=record,
@@ -266,4 +228,5 @@ def _indexed(letter: DeadLetter, record: int) -> Indexed:
         time=letter.time,
         redriven=letter.redriven,
         answer=same(letter.answer[:LONGEST_TEXT]),
+        topic_id=same(letter.topic_id),
     )

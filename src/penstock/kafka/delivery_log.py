@@ -59,6 +59,7 @@ class Place(NamedTuple):
     topic: str
     partition: int
     offset: int
+    topic_id: str = ""  # none: not known
 
 
 Judge = Callable[[Sequence[Tried]], bool]
@@ -106,7 +107,7 @@ def _read(consumer: Consumer, place: Place, since: float, patience: Patience) ->
             if message.offset() == first and first > 0:
                 logged.reaches_back = message.timestamp()[1] <= since * 1000
             reached = message.offset() + 1
-            _take(message, place, logged)
+            _take(message, place, since, logged)
     logged.attempts.sort(key=lambda each: each.began)
     return logged
 
@@ -118,16 +119,20 @@ def _come(consumer: Consumer) -> list[Any]:
     return [each for each in found if each.error() is None]
 
 
-def _take(message: Any, place: Place, logged: Logged) -> None:
-    """Logs of other partitions are known by their key."""
+def _take(message: Any, place: Place, since: float, logged: Logged) -> None:
+    """Logs of other partitions are known by their key, those of a former topic of the same name by its id."""
     if message.key() != f"{place.topic}/{place.partition}".encode() or not message.value():
         return
     try:
-        found = [each for lane in decode_log(message.value()).lanes for each in _attempts(lane, place.offset)]
+        log = decode_log(message.value())
+        found = [each for lane in log.lanes for each in _attempts(lane, place.offset)]
     except (ValueError, TypeError, IndexError, RecursionError):  # of another version, or junk
         logged.reaches_back = False
         return
-    logged.attempts += found
+    if log.topic_id and place.topic_id and log.topic_id != place.topic_id:
+        return
+    # No event is tried before it is there. That is what tells topics apart in logs without an id.
+    logged.attempts += [each for each in found if each.began >= since - SLACK_SECONDS]
 
 
 def _attempts(lane: LaneLog, offset: int) -> Iterator[Tried]:

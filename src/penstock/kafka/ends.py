@@ -28,19 +28,20 @@ def offset_behind(message: Message) -> int:
     return int(message.offset()) if error.code() == KafkaError._PARTITION_EOF else 0
 
 
-def await_end(connection: KafkaConnection, topic: str, stopping: threading.Event) -> int:
-    """Where the topic ends now; waits until Kafka and the topic are there. 0 when it is stopped first."""
+def await_range(connection: KafkaConnection, topic: str, stopping: threading.Event) -> tuple[int, int]:
+    """The first offset that the topic has now, and its end; waits until Kafka and the topic are there. Zeros when it
+    is stopped first."""
     ends = Ends(connection)
     try:
         while not stopping.is_set():
             try:
-                return ends.of(topic)
+                return ends.range_of(topic)
             except Unavailable as error:
                 logger.debug("%s", error.message)
                 stopping.wait(AGAIN_SECONDS)
     finally:
         ends.close()
-    return 0
+    return 0, 0
 
 
 class Ends:
@@ -57,8 +58,12 @@ class Ends:
         self._consumer: Consumer = connection.consumer()
 
     def of(self, topic: str) -> int:
-        """Raises Unavailable, also when there is no such topic."""
-        answer: SimpleQueue[int | KafkaException] = SimpleQueue()
+        """Where it ends. Raises Unavailable, also when there is no such topic."""
+        return self.range_of(topic)[1]
+
+    def range_of(self, topic: str) -> tuple[int, int]:
+        """The first offset that it has, and its end; equal when retention has emptied it. Raises Unavailable."""
+        answer: SimpleQueue[tuple[int, int] | KafkaException] = SimpleQueue()
         threading.Thread(target=self._ask, args=(topic, answer), name="end-of-topic", daemon=True).start()
         try:
             found = answer.get(timeout=PATIENCE_SECONDS)
@@ -71,9 +76,9 @@ class Ends:
     def close(self) -> None:
         close_aside(self._consumer)
 
-    def _ask(self, topic: str, answer: "SimpleQueue[int | KafkaException]") -> None:
+    def _ask(self, topic: str, answer: "SimpleQueue[tuple[int, int] | KafkaException]") -> None:
         try:
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_SECONDS)
-            answer.put(int(end))
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_SECONDS)
+            answer.put((int(first), int(end)))
         except KafkaException as error:
             answer.put(error)

@@ -232,10 +232,11 @@ class FollowedLedger:
         with self._lock:
             if self._ends is None:
                 self._ends = Ends(self.connection)
-            end = self._ends.of(LEDGER_TOPIC)
+            first, end = self._ends.range_of(LEDGER_TOPIC)
             has_overslept = self._rests and time.monotonic() - self._rested_at > LONGEST_REST_SECONDS
             if end < self._reached or has_overslept:  # the topic was made anew; or tombstones may be gone unread
                 self._start_over()
+            self._reached = max(self._reached, first)  # a topic that was emptied has nothing to wait for
             try:
                 self._read_up_to(end, deadline)
             finally:

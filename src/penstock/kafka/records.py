@@ -70,5 +70,8 @@ class Following:
 
 def found_in(message: Any) -> Found:
     _, time_ms = message.timestamp()
-    headers = tuple(message.headers() or ())
+    try:
+        headers = tuple(message.headers() or ())
+    except UnicodeDecodeError:  # the name of a header is no text: such a record is no event
+        headers = ()
     return Found(message.partition(), message.offset(), int(time_ms), message.value(), headers)

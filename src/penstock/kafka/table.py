@@ -4,28 +4,24 @@ The contract, the resources and the reports are such tables. They have one parti
 changes is the order of offsets.
 """
 
-import logging
-import threading
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from penstock.errors import Rejected, Unavailable
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ends import await_end
-
-logger = logging.getLogger("penstock.kafka")
+from penstock.kafka.follow import Follower
 
 Change = Callable[[str, bytes | None], None]
-POLL_SECONDS = 0.2
 
 
 class Table:
     """The latest value of every key of a compacted topic, kept current by a thread.
 
     ``on_change(key, value)`` is called from that thread for every record, in order; a value of None means the
-    key was removed. ``wait_until_current`` returns when all that was in the topic at the start has been seen.
+    key was removed. ``wait_until_current`` returns when all that was in the topic at the start has been seen. A
+    record that ``on_change`` raises for is counted and reported by ``follower``, and skipped.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str, on_change: Change | None = None) -> None:
@@ -33,20 +29,20 @@ class Table:
         self.values: dict[str, bytes] = {}
         self._connection = connection
         self._on_change = on_change
-        self._current = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name=f"table-{topic}", daemon=True)
+        self._of_before: set[str] | None = None  # keys of a topic that was made anew since
+        self.follower = Follower(connection, topic, self)
 
     def start(self) -> "Table":
-        self._thread.start()
+        self.follower.start()
         return self
 
     @property
     def is_current(self) -> bool:
-        return self._current.is_set()
+        """Everything that was there has been seen, and the topic is followed."""
+        return self.follower.is_current
 
     def wait_until_current(self, timeout_seconds: float = 30.0) -> None:
-        if not self._current.wait(timeout_seconds):
+        if not self.follower.wait_until_current(timeout_seconds):
             raise Unavailable(
                 f"topic {self.topic} at {self._connection.bootstrap_servers} could not be read "
                 f"within {timeout_seconds:g} s",
@@ -54,44 +50,30 @@ class Table:
             )
 
     def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5.0)
+        self.follower.stop()
 
-    def _follow(self) -> None:
-        end = await_end(self._connection, self.topic, self._stopping)
-        consumer = self._connection.consumer()
-        try:
-            consumer.assign([TopicPartition(self.topic, 0, 0)])
-            reached = 0
-            while not self._stopping.is_set():
-                if reached >= end:
-                    self._current.set()
-                reached = max(reached, self._take(consumer))
-        finally:
-            consumer.close()
+    # ── for the follower ──────────────────────────────────────────────────────────────────────────
 
-    def _take(self, consumer: Consumer) -> int:
-        """Takes what has come and returns the offset behind it."""
-        reached = 0
-        first = consumer.poll(POLL_SECONDS)  # returns at once; consume would wait until it has all it asked for
-        for message in [] if first is None else [first, *consumer.consume(500, 0)]:
-            if message.error() is not None:
-                logger.debug("table %s: %s", self.topic, message.error())
-                continue
-            reached = message.offset() + 1
-            key = (message.key() or b"").decode()
-            value = message.value()
-            if value is None:
-                self.values.pop(key, None)
-            else:
-                self.values[key] = value
-            if self._on_change is not None:
-                try:
-                    self._on_change(key, value)
-                except Exception:
-                    logger.exception("table %s: the record of %s was not understood and is skipped", self.topic, key)
-        return reached
+    def take(self, _offset: int, key: str, value: bytes | None) -> None:
+        if self._of_before is not None:
+            self._of_before.discard(key)
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+        if self._on_change is not None:
+            self._on_change(key, value)
+
+    def start_over(self) -> None:
+        """What is not in the new topic goes once it has been read, so that what is in both never goes."""
+        self._of_before = set(self.values)
+
+    def rest(self) -> None:
+        if self._of_before is None or not self.is_current:
+            return
+        gone, self._of_before = self._of_before, None
+        for key in gone:
+            self.take(-1, key, None)
 
 
 def put(producer: Producer, topic: str, key: str, value: bytes | None, timeout_seconds: float = 10.0) -> int:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
+from typing import NamedTuple
 
 from penstock.contract.telemetry import DeliveryLog, LaneLog, Served, Telemetry
 from penstock.delivery.deliver import Deliveries
@@ -22,16 +23,23 @@ OUTCOMES = tuple(field.name for field in fields(Counts))
 _values = attrgetter(*OUTCOMES)
 
 
+class OfTopic(NamedTuple):
+    """The partition that deliveries are from."""
+
+    place: str
+    partition: int
+    topic_id: str
+
+
 class DeliveryCounts:
     def __init__(
-        self, deliveries: Deliveries, place: str, partition: int, log: str = "all", *, is_aside: bool = False
+        self, deliveries: Deliveries, of_topic: OfTopic, log: str = "all", *, is_aside: bool = False
     ) -> None:
         self._deliveries = deliveries
         self._lanes: Sequence[Lane] = deliveries.lanes
-        self._place = place
-        self._partition = partition
+        self._place, self._partition, self._topic_id = of_topic
         self._log = log
-        self._source = f"{socket.gethostname()}:{os.getpid()}:{place}/{partition}"
+        self._source = f"{socket.gethostname()}:{os.getpid()}:{self._place}/{self._partition}"
         self._is_aside = is_aside  # the query that the others share counts what was read
         self._told_bad = 0
         self._told_rows = 0
@@ -53,7 +61,7 @@ class DeliveryCounts:
                 served[uid] = summed_up(noted)
                 served[uid].outcomes = outcomes
                 lanes += self._logged(uid, noted)
-        log = DeliveryLog(self._place, self._partition, lanes) if lanes else None
+        log = DeliveryLog(self._place, self._partition, lanes, self._topic_id) if lanes else None
         return self._telemetry(bad_records, served, is_last=at_once), log
 
     def _has_much(self) -> bool:

@@ -37,7 +37,7 @@ from penstock.kafka.connection import KafkaConnection, Producer
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
-from penstock.pipeline.delivery_counts import DeliveryCounts
+from penstock.pipeline.delivery_counts import DeliveryCounts, OfTopic
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.held_lanes import READ_SECONDS, HeldLanes
 from penstock.pipeline.input import SparkRows
@@ -221,7 +221,8 @@ class Holding:
         self._deliveries.tracing = _tracing(assignment, partition)
         place = place_of(assignment.topic, assignment.cluster)
         log, is_aside = assignment.delivery_log, assignment.is_aside
-        self._counts = DeliveryCounts(self._deliveries, place, partition, log, is_aside=is_aside)
+        of_topic = OfTopic(place, partition, assignment.topic_id)
+        self._counts = DeliveryCounts(self._deliveries, of_topic, log, is_aside=is_aside)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
         self._records.write_all()
         self._ledger.flush(f"the take-over of {assignment.topic}/{partition}")
@@ -412,7 +413,7 @@ class Holding:
             record = entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
             limits = share(subscription.delivery, window, self._assignment.partitions)
             lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
-            lane.partition = self._partition
+            lane.partition, lane.topic_id = self._partition, key.topic_id
             lane.is_parked = self._is_apart(key, entry)
             if record.draining and not lane.is_parked:
                 lane.hold_back()

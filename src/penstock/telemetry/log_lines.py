@@ -127,5 +127,5 @@ def _of_json(line: str, part: str) -> LogLine | None:
         fields = {str(name): str(told) for name, told in value["fields"].items()}
         time = datetime.fromisoformat(value["time"]).timestamp()
         return LogLine(time, level, part, str(value["logger"]), str(value["message"]), fields)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None

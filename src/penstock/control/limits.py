@@ -1,0 +1,73 @@
+"""How much may be stored: partitions, resources, bytes. Pure; asked by the store before it writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.control import json_content
+from penstock.control.kinds import CHANNEL, SINK, Resource, namespace_of
+from penstock.control.settings import ControllerSettings
+from penstock.errors import Rejected
+from penstock.filter.check import Problem
+
+REMEDY = "delete some that are not needed, or start the controller with a higher {setting}"
+
+
+class LimitReached(Rejected):
+    """No more of them; what is there stays."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    partitions: int = 256
+    resources_in_namespace: int = 2_000
+    resources: int = 10_000
+    resource_bytes: int = 768 * 1024
+
+    @classmethod
+    def of(cls, settings: ControllerSettings) -> "Limits":
+        return cls(
+            partitions=settings.partitions_limit,
+            resources_in_namespace=settings.most_resources_in_namespace,
+            resources=settings.most_resources,
+            resource_bytes=settings.largest_resource_bytes,
+        )
+
+    def problems(self, resource: Mapping[str, Any], old: Resource | None) -> list[Problem]:
+        """Of one resource. What was stored under a higher limit may stay as it is."""
+        found = []
+        asked = _partitions(resource)
+        if asked > self.partitions and (old is None or asked != _partitions(old)):
+            most = f"the setting most_partitions allows at most {self.partitions:,}"
+            found.append(Problem("spec.numPartitions", f"{asked:,} are too many: {most}"))
+        size = size_of(resource)
+        if size > self.resource_bytes and (old is None or size > size_of(old)):
+            message = f"the resource has {size:,} bytes; at most {self.resource_bytes:,} are stored"
+            found.append(Problem("", message))
+        return found
+
+    def check_room(self, namespace: str, stored: list[Resource]) -> None:
+        """For one more. Raises LimitReached."""
+        if len(stored) >= self.resources:
+            raise LimitReached(
+                f"there are {len(stored):,} resources, which is as many as are allowed",
+                hint=REMEDY.format(setting="most_resources"),
+            )
+        inside = sum(namespace_of(each) == namespace for each in stored)
+        if inside >= self.resources_in_namespace:
+            raise LimitReached(
+                f"namespace {namespace} has {inside:,} resources, which is as many as are allowed",
+                hint=REMEDY.format(setting="most_resources_in_namespace"),
+            )
+
+
+def size_of(resource: Mapping[str, Any]) -> int:
+    """As it is stored, without the status, which is ours."""
+    return len(json_content.as_bytes({field: value for field, value in resource.items() if field != "status"}))
+
+
+def _partitions(resource: Mapping[str, Any]) -> int:
+    if resource["kind"] not in (CHANNEL.name, SINK.name):
+        return 0
+    asked = (resource.get("spec") or {}).get("numPartitions")
+    return asked if isinstance(asked, int) else 0

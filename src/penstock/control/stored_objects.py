@@ -1,0 +1,106 @@
+"""Reads a stored resource, whoever wrote it. Called by the store when it reads its topic.
+
+In: key and value of a record. Out: the resource, or why it cannot be used. What every reader of all resources does
+with each of them is tried here once, so that one bad object does not stop the work for the others. Pure.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from penstock.control import ingress, json_content, starts
+from penstock.control.config_maps import understood
+from penstock.control.dependents import references
+from penstock.control.kinds import BY_NAME, CONFIG_MAP, SUBSCRIPTION, Resource, key_of, spec_of, status_of
+from penstock.filter.check import Problem
+
+LONGEST_REASON = 300
+
+
+class Unreadable(ValueError):
+    """Why an object is skipped."""
+
+
+@dataclass(frozen=True)
+class Read:
+    resource: Resource
+    problem: str = ""  # what was replaced to make it readable
+
+
+def read(key: str, raw: bytes) -> Read:
+    """Raises Unreadable."""
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"it is not JSON: {error}"[:LONGEST_REASON]) from None
+    found = json_content.problems(value)
+    resource = json_content.cleaned(value) if found else value
+    try:
+        _check(key, resource)
+    except Unreadable:
+        raise
+    except Exception as error:
+        why = f"it has not the form of a resource ({type(error).__name__}: {error})"
+        raise Unreadable(json_content.readable(why)[:LONGEST_REASON]) from None
+    return Read(resource, _shown(found))
+
+
+def _shown(found: list[Problem]) -> str:
+    if not found:
+        return ""
+    return "some of it cannot be stored and is replaced: " + "; ".join(f"{p.field} {p.message}" for p in found[:3])
+
+
+def _check(key: str, resource: Any) -> None:
+    _is(isinstance(resource, dict), "it is no object")
+    _is(isinstance(resource.get("kind"), str) and resource["kind"] in BY_NAME, "its kind is not known")
+    metadata = resource.get("metadata")
+    _is(isinstance(metadata, dict), "it has no metadata")
+    for field in ("name", "namespace", "uid", "resourceVersion"):
+        _is(isinstance(metadata.get(field), str) and metadata[field], f"metadata.{field} is missing")
+    int(metadata["resourceVersion"]), int(metadata.get("generation", 1))
+    if "deletionTimestamp" in metadata:
+        datetime.fromisoformat(metadata["deletionTimestamp"])
+    _is(key_of(resource) == key, f"it is stored as {key}, but its own key is {key_of(resource)}")
+    for field in ("labels", "annotations"):
+        _check_texts(metadata.get(field), f"metadata.{field}")
+    for field in ("spec", "status"):
+        _is(isinstance(resource.get(field) or {}, dict), f"{field} is no object")
+    _check_status(status_of(resource))
+    _check_references(resource)
+
+
+def _check_status(status: dict[str, Any]) -> None:
+    _check_texts(status.get("annotations"), "status.annotations")
+    conditions = status.get("conditions") or []
+    _is(isinstance(conditions, list), "status.conditions is no list")
+    for each in conditions:
+        is_condition = isinstance(each, dict) and isinstance(each.get("status"), str)
+        _is(is_condition, "status.conditions holds what is no condition")
+    _is(isinstance(status.get("address") or {}, dict), "status.address is no object")
+
+
+def _check_references(resource: Resource) -> None:
+    """What is done with all resources whenever one of them changes: an exception is the answer."""
+    for _ in references(resource):
+        pass
+    starts.noted_starts(resource)
+    ingress.topic_of(resource)
+    ingress.noted_cluster(resource)
+    if resource["kind"] == SUBSCRIPTION.name:
+        _is(isinstance(spec_of(resource).get("channel"), dict), "spec.channel is no object")
+    if resource["kind"] == CONFIG_MAP.name:
+        _check_texts(resource.get("data"), "data")
+        understood(resource.get("data") or {})
+
+
+def _check_texts(value: Any, where: str) -> None:
+    given = value or {}
+    is_well = isinstance(given, dict) and all(isinstance(each, str) for each in given.values())
+    _is(is_well, f"{where} is no map of text to text")
+
+
+def _is(well: object, otherwise: str) -> None:
+    if not well:
+        raise Unreadable(otherwise)

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.contract.model import QueryReport, Subscription
@@ -251,3 +252,31 @@ def test_who_leaves_while_nothing_can_be_started_harms_nobody(topic: Topic, worl
     world.starts_fail = False
     topic.advance(64)
     assert served(world) == [("b", 0), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"prefix": {"a' || java_method('java.lang.System', 'exit', 1) || '": "x"}},
+        {"attributes": {"type\n": "x"}},
+        {"cesql": "note LIKE"},
+        {"cesql": "note LIKE '%" + "a" * 300 + "%'"},
+        {"unknown": {}},
+        {"exact": {"type": 5}},
+    ],
+)
+def test_an_invalid_filter_in_the_contract_stops_nobody_else(
+    topic: Topic, world: World, filters: dict[str, Any]
+) -> None:
+    """Kept promise: whoever wrote the record, the others are served, and the report names the one that is not."""
+    bad = Subscription("bad", "Trigger", "default", "bad", "orders", "g", "http://a/", filters=(filters,))
+    topic.wanted = (A, B, bad)
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    assert list(topic.report.refused) == ["bad"]
+    assert "filters" in topic.report.refused["bad"]
+    good = msgspec.structs.replace(bad, filters=({"exact": {"type": "x"}},))
+    topic.wanted = (A, B, good)
+    topic.advance(64)
+    assert not topic.report.refused
+    assert ("bad", 0) in served(world)

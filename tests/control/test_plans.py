@@ -201,6 +201,18 @@ def test_the_dispatchers_refusal_is_the_triggers_reason() -> None:
     assert (refused.status, refused.message) == ("False", "not enough slots")
 
 
+def test_a_filter_that_the_dispatcher_refuses_is_the_reason_of_its_trigger_alone() -> None:
+    """Kept promise: who has an invalid filter learns it from its condition; the others of the topic are served."""
+    plan = planned(stored(trigger()), ready_broker())
+    [subscription] = plan.subscriptions
+    report = QueryReport(TOPIC.name, "running", refused={subscription.uid: "filters[0].exact: wrong"})
+    refused = egress.served(plan, Told((report,)), NOON)
+    assert (refused.status, refused.reason) == ("False", "FilterRefused")
+    assert refused.message == "filters[0].exact: wrong"
+    others = QueryReport(TOPIC.name, "running", refused={"somebody": "wrong"})
+    assert egress.served(plan, Told((others,)), NOON).status == "True"
+
+
 def test_a_change_is_ready_when_it_is_in_force() -> None:
     """Kept promise: while the earlier filter or address is still served, the trigger does not say Ready."""
     before = planned(stored(trigger()), ready_broker())

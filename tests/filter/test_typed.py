@@ -1,6 +1,7 @@
 """Where values have types: JSON data under its own dialect, and extensions of structured records."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -159,3 +160,30 @@ def test_any_name_can_be_an_attribute(spark: SparkSession, name: str) -> None:
 def test_what_would_strain_spark_is_refused(each: dict[str, Any]) -> None:
     """Kept promise: no single trigger can stop the stream of its neighbours."""
     assert problems([each], "filters")
+
+
+NESTED = {
+    "objects": '{"a":' * 990 + "1" + "}" * 990,
+    "lists": "[" * 990 + "]" * 990,
+    "both": '[{"a":' * 490 + "1" + "}]" * 490,
+    "beyond": '{"a":' * 50_000 + "1" + "}" * 50_000,
+    "beyond lists": "[" * 100_000,
+    "names": json.dumps([{f"name{n}": n} for n in range(50_000)]),
+    "wide": json.dumps({f"name{n}": n for n in range(50_000)}),
+}
+
+
+@pytest.mark.parametrize("text", NESTED.values(), ids=NESTED)
+def test_no_data_ends_spark_or_takes_long(spark: SparkSession, text: str) -> None:
+    """Kept promise: an event with nested data does not match. Before, it ended the process or took a minute."""
+    filters = [{DIALECT: expression} for expression in ("data.x > 5", "data.x.a.a = 'b'", "data.x LIKE '%z'")]
+    began = time.monotonic()
+    for value in (
+        f'{{"x": {text}}}',
+        f'{{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {{"x": {text}}}}}',
+    ):
+        headers = STRUCTURED if "specversion" in value else BINARY | {"content-type": b"application/json"}
+        assert True not in asked(spark, value.encode(), headers, filters)
+    attribute = f'{{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "x": {text}}}'
+    assert True not in asked(spark, attribute.encode(), STRUCTURED, [{"cesql": "x > 5"}, {"cesql": "x"}])
+    assert time.monotonic() - began < 30

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.contract.model import QueryReport, Subscription
@@ -318,3 +319,31 @@ def test_a_failure_of_an_isolated_query_is_reported(topic: Topic, world: World, 
     world.queries[-1].report = QueryReport("orders", "failed", "no room")
     assert topic.report.failures == {"a": "no room"}
     assert topic.report.state == "running"
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"prefix": {"a' || java_method('java.lang.System', 'exit', 1) || '": "x"}},
+        {"attributes": {"type\n": "x"}},
+        {"cesql": "note LIKE"},
+        {"cesql": "note LIKE '%" + "a" * 300 + "%'"},
+        {"unknown": {}},
+        {"exact": {"type": 5}},
+    ],
+)
+def test_an_invalid_filter_in_the_contract_stops_nobody_else(
+    topic: Topic, world: World, filters: dict[str, Any]
+) -> None:
+    """Kept promise: whoever wrote the record, the others are served, and the report names the one that is not."""
+    bad = Subscription("bad", "Trigger", "default", "bad", "orders", "g", "http://a/", filters=(filters,))
+    topic.wanted = (A, B, bad)
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    assert list(topic.report.refused) == ["bad"]
+    assert "filters" in topic.report.refused["bad"]
+    good = msgspec.structs.replace(bad, filters=({"exact": {"type": "x"}},))
+    topic.wanted = (A, B, good)
+    topic.advance(64)
+    assert not topic.report.refused
+    assert ("bad", 0) in served(world)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.output import show
+from penstock.cli.output import show_json
 
 if TYPE_CHECKING:
     from penstock.pipeline.evaluate import Answered, Asked
@@ -41,17 +41,17 @@ def cesql(
         raise typer.BadParameter("give either an EXPRESSION or --stdin")
     if stdin:
         for answered in _answers(list(_questions(sys.stdin))):
-            show(_line(answered))
+            show_json(answered._asdict(), line=True)
         return
     assert expression is not None
     asked = Asked(expression, _event(event))
     try:
         parse(expression)  # what cannot be read is said at once, without Spark
     except Unreadable as error:
-        show(_line(Answered(False, "parse")))
+        show_json(Answered(False, "parse")._asdict(), line=True)
         raise error from None
     (answered,) = _answers([asked])
-    show(_line(answered))
+    show_json(answered._asdict(), line=True)
 
 
 def _answers(asked: "list[Asked]") -> "list[Answered]":
@@ -96,7 +96,3 @@ def _event(path: str | None) -> Mapping[str, Any]:
     if not isinstance(event, Mapping):
         raise Rejected(f"{path} holds no event: an object is expected")
     return event
-
-
-def _line(answered: "Answered") -> str:
-    return json.dumps({"result": answered.result, "error": answered.error}, ensure_ascii=False)

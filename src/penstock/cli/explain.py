@@ -14,6 +14,7 @@ import typer
 
 from penstock.cli import complete, options
 from penstock.cli.output import Column, coloured, say, show, show_json, show_table
+from penstock.cli.visible import visible_line
 
 PATIENCE_SECONDS = 1.0  # before a bar is shown
 COLUMNS = (
@@ -138,7 +139,7 @@ def _nothing(id_: str | None, searched: dict[str, Any] | None) -> Exception:
 
 
 def _show(event: dict[str, Any]) -> None:
-    show(coloured(f"{event['type']}  {event['id']}", "bold"))
+    show(coloured(visible_line(f"{event['type']}  {event['id']}"), "bold"))
     facts = {
         "source": event["source"],
         "subject": event["subject"],
@@ -150,7 +151,7 @@ def _show(event: dict[str, Any]) -> None:
     }
     for name, value in facts.items():
         if value:
-            show(f"  {name + ':':10}{value}")
+            show(f"  {name + ':':10}{visible_line(value)}")
     subscriptions = event["subscriptions"]
     if not subscriptions:
         show("  nobody has subscribed here")
@@ -194,4 +195,4 @@ def _show_attempts(subscription: dict[str, Any]) -> None:
         name = f"{subscription['kind'].lower()}/{subscription['name']}"
         show(f"\n{name}  {coloured(subscription['outcome'], COLOURS.get(subscription['outcome'], 'bold'))}")
         for line in lines:
-            show(line)
+            show(visible_line(line))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import complete, options
-from penstock.cli.output import Column, painted, say, show, show_json, show_table, table, width
+from penstock.cli.output import Column, draw, painted, say, show_json, show_table, table, width
 
 if TYPE_CHECKING:
     from penstock.cli.client import Client
@@ -108,10 +108,7 @@ def _draw(rows: list[dict[str, Any]], namespace: str | None, drawn: int) -> int:
     lines = table(LAG, [lag_row(row) for row in rows], width()) if rows else [_nothing(namespace)]
     if not is_screen and drawn:
         lines = lines[1:]
-    if is_screen and drawn:
-        sys.stdout.write(f"\x1b[{drawn}F\x1b[J")  # back to the first line of the last drawing
-    show("\n".join(painted(line) for line in lines))
-    sys.stdout.flush()
+    draw([painted(line) for line in lines], over=drawn if is_screen else 0)
     return len(lines) or drawn
 
 

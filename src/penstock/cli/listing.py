@@ -11,6 +11,7 @@ from penstock.cli.columns import LAG, Lags, columns, row
 from penstock.cli.output import (
     Column,
     coloured,
+    draw,
     kubernetes_list,
     painted,
     say,
@@ -22,6 +23,7 @@ from penstock.cli.output import (
 )
 from penstock.cli.output import show as show_text
 from penstock.cli.targets import Target
+from penstock.cli.visible import visible_line
 from penstock.control.kinds import KINDS, Kind, Resource, name_of
 from penstock.errors import PenstockError, Unavailable
 
@@ -103,10 +105,7 @@ def _redraw(client: Client, asked: list[Target], namespace: str | None, output: 
         groups = fetch(client, asked, namespace)
         lags = lags_of(client, heads)
         lines = table(heads, [row(kind, each, heads, lags) for each in groups[0][1]], width())
-        if drawn:
-            sys.stdout.write(f"\x1b[{drawn}F\x1b[J")  # back to the first line of the last drawing
-        sys.stdout.write("".join(f"{painted(line)}\n" for line in lines))
-        sys.stdout.flush()
+        draw([painted(line) for line in lines], over=drawn)
         drawn = len(lines)
         time.sleep(REDRAW_SECONDS)
 
@@ -126,6 +125,6 @@ def _append(client: Client, target: Target, namespace: str | None, output: str) 
         else:
             lags = lags_of(client, heads)
             gone = ["(deleted)"] if change["type"] == "DELETED" else []
-            show_text("   ".join([*row(target.kind, resource, heads, lags), *gone]))
+            show_text("   ".join(visible_line(cell) for cell in [*row(target.kind, resource, heads, lags), *gone]))
         sys.stdout.flush()
     raise Unavailable(f"the server at {client.server} has ended the watch", hint="the same command watches again")

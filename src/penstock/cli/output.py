@@ -1,6 +1,7 @@
 """What commands print: tables that never wrap, JSON, YAML. Data goes to stdout, all else to stderr.
 
 On a terminal, columns that do not fit are dropped, the least needed first; a pipe gets everything, without colour.
+All text passes ``visible`` on its way out: control characters of foreign text never reach the terminal.
 """
 
 import json
@@ -13,6 +14,8 @@ from typing import Any
 
 import typer
 
+from penstock.cli.visible import colour as visible_colour
+from penstock.cli.visible import escaped, is_hidden, visible, visible_line
 from penstock.errors import PenstockError
 
 GAP = 3
@@ -29,22 +32,38 @@ class Column:
 
 def say(text: str) -> None:
     """A message for people, beside the data."""
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
 
 
 def show(text: str) -> None:
     """Data."""
-    typer.echo(text)
+    typer.echo(visible(text))
+
+
+def draw(lines: Sequence[str], over: int) -> None:
+    """Lines in place of as many that were drawn before."""
+    above = f"\x1b[{over}F\x1b[J" if over else ""
+    sys.stdout.write(above + "".join(f"{visible(line)}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def show_json(value: Any, *, line: bool = False) -> None:
-    show(json.dumps(value, ensure_ascii=False, indent=None if line else 2))
+    typer.echo(escaped(json.dumps(value, ensure_ascii=False, indent=None if line else 2)))
 
 
 def show_yaml(value: Any) -> None:
     import yaml
 
-    show(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000).rstrip("\n"))
+    class Dumper(yaml.SafeDumper):
+        """Escapes stand only in double quotes."""
+
+    def text(dumper: Dumper, given: str) -> yaml.ScalarNode:
+        style = '"' if is_hidden(given) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", given, style)
+
+    Dumper.add_representer(str, text)
+    shown = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1000)
+    typer.echo(escaped(shown.rstrip("\n")))
 
 
 def kubernetes_list(items: Sequence[Any]) -> dict[str, Any]:
@@ -59,11 +78,12 @@ def width() -> int | None:
 def coloured(text: str, colour: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
-    return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m"
+    return visible_colour(text, COLOURS[colour])
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], limit: int | None = None) -> list[str]:
     """The lines of a table no wider than the limit."""
+    rows = [[visible_line(cell) for cell in row] for row in rows]
     kept = list(range(len(columns)))
     widths = [max([len(c.heading), *(len(row[i]) for row in rows)]) for i, c in enumerate(columns)]
     while limit is not None and _line_width(kept, widths) > limit:
@@ -119,12 +139,12 @@ def age(seconds: float) -> str:
 
 def complain(error: Exception) -> None:
     """An error on stderr, for a person: what failed and why, and what to do."""
-    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    label = "\x1b[1;31merror:\x1b[0m" if coloured else "error:"
+    has_colours = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    label = visible_colour("error:", "1;31") if has_colours else "error:"
     if isinstance(error, PenstockError):
         what, hint = error.message, error.hint
     else:
         what, hint = f"{type(error).__name__}: {error}", "this is a fault of Penstock; --debug shows where it is"
-    typer.echo(f"{label} {what}", err=True)
+    say(f"{label} {what}")
     if hint:
-        typer.echo(f"hint: {hint}", err=True)
+        say(f"hint: {hint}")

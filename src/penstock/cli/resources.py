@@ -1,7 +1,6 @@
 """apply, get, describe, delete and wait: resources as kubectl's users know them."""
 
 import contextlib
-import json
 import time
 from typing import Annotated, Any
 
@@ -249,7 +248,7 @@ def _told(output: str, target: Any, namespace: str, result: str, **more: Any) ->
     """One line for one resource: for people, or JSON for machines."""
     if output == "json":
         what = {"kind": target.kind.name, "namespace": namespace, "name": target.name, "result": result, **more}
-        show(json.dumps(what, ensure_ascii=False))
+        show_json(what, line=True)
     else:
         show(f"{target.shown} {result}")
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from penstock.cli.visible import visible
 from penstock.kafka.progress import Step
 from penstock.supervisor.supervise import Event
 
@@ -29,7 +30,7 @@ class PlainScreen:
         self.say(f"fetched {title} in {time.monotonic() - begun:.1f} s")
 
     def say(self, line: str) -> None:
-        typer.echo(line, err=True)
+        typer.echo(visible(line), err=True)
 
     def event(self, event: Event) -> None:
         self.say(words(event))
@@ -55,7 +56,7 @@ class TerminalScreen:
             bars.update(task, completed=total_bytes)
 
     def say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
 
     def event(self, event: Event) -> None:
         if event.kind == "starting":

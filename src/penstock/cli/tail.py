@@ -9,6 +9,7 @@ import typer
 
 from penstock.cli import complete, options
 from penstock.cli.output import say, show, show_json, width
+from penstock.cli.visible import visible_line
 
 
 def tail(  # noqa: PLR0913 - options
@@ -82,6 +83,6 @@ def _line(event: dict[str, Any]) -> str:
     clock = event["received"][11:23]
     subject = f" {event['subject']}" if event["subject"] else ""
     line = f"{clock}  {event['partition']}/{event['offset']}  {event['type']}  {event['id']}{subject}  {data}"
-    line = line.replace("\n", " ").replace("\r", " ")
+    line = visible_line(line.replace("\n", " ").replace("\r", " "))
     limit = width()
     return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"

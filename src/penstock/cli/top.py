@@ -12,6 +12,7 @@ import typer
 
 from penstock.cli import options
 from penstock.cli.output import show, show_json
+from penstock.cli.visible import visible_line
 
 if TYPE_CHECKING:
     from penstock.cli.client import Client
@@ -92,10 +93,10 @@ def _draw(client: "Client", namespace: str, pause: float) -> None:
             width, height = console.size.width, console.size.height
             text = Text(no_wrap=True, overflow="ellipsis")
             if trouble:
-                text.append(f"{trouble}; these numbers are old\n"[:width], style="bold red")
+                text.append(f"{visible_line(trouble)}; these numbers are old\n"[:width], style="bold red")
             found = lines(document, width, height - 2 - bool(trouble)) if document else []
             for line in found:
-                text.append(line + "\n", style=_style(line) if not trouble else "dim")
+                text.append(visible_line(line) + "\n", style=_style(line) if not trouble else "dim")
             text.append(f"{time.strftime('%H:%M:%S')} · q quits"[:width], style="dim")
             screen.update(text, refresh=True)
             if pressed(pause) in QUIT:

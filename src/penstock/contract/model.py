@@ -155,6 +155,7 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
     warnings: tuple[str, ...] = ()  # events that retention will take before they are delivered
+    refused: dict[str, str] = {}  # why a subscription is not served, by uid: its filter is invalid
 
 
 class Gone(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -198,6 +198,8 @@ def served(plan: Plan, told: Told, now: datetime) -> Condition:
         end = f"until {timestamp(datetime.fromtimestamp(until, UTC))}" if until else "until it is resumed"
         return true(plan.served, "Paused", f"{first.paused}; nothing is delivered {end}")
     for report in told.reports:
+        if refused := [report.refused[each.uid] for each in plan.subscriptions if each.uid in report.refused]:
+            return false(plan.served, "FilterRefused", refused[0])
         if report.state in ("refused", "failed"):
             reason = "QueryRefused" if report.state == "refused" else "QueryFailed"
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")

@@ -9,7 +9,6 @@ there is no second evaluator; events that it had no time for are counted as skip
 
 import asyncio
 import logging
-import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from penstock.control.json_content import as_bytes
 from penstock.control.store import Invalid
 from penstock.control.world import World
 from penstock.errors import PenstockError, Rejected, Unavailable
+from penstock.event.globs import Glob
 from penstock.event.json_form import encode_event
 from penstock.event.kafka import decode_record
 from penstock.filter.check import problems
@@ -48,25 +48,24 @@ STILL_HERE = b": still here\n\n"
 
 @dataclass(frozen=True)
 class Wanted:
-    type: re.Pattern[str] | None = None
+    type: Glob | None = None
     source: str = ""
     filters: tuple[dict[str, Any], ...] = ()
 
     def __call__(self, event: Stored) -> bool:
         attributes = event.event.attributes
-        if self.type is not None and not self.type.fullmatch(attributes["type"]):
+        if self.type is not None and not self.type.fits(attributes["type"]):
             return False
         return not self.source or attributes["source"] == self.source
 
 
 def wanted_of(query: Mapping[str, str]) -> Wanted:
     pattern = query.get("type") or ""
-    compiled = re.compile("".join(".*" if each == "*" else re.escape(each) for each in re.split(r"(\*)", pattern)))
     filters = ({"cesql": query["filter"]},) if query.get("filter") else ()
     wrong = problems(filters, "filter") if filters else ()
     if wrong:
         raise Invalid("the filter", wrong)
-    return Wanted(compiled if pattern else None, query.get("source") or "", filters)
+    return Wanted(Glob(pattern) if pattern else None, query.get("source") or "", filters)
 
 
 @dataclass

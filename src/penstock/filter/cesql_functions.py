@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from penstock.filter.cesql_syntax import Unreadable, calls
 from penstock.filter.cesql_values import FUNCTION, MATH, Type
 
-WHITE = "[\\\\p{{IsWhite_Space}}]+"  # doubled braces: it stands in templates
+WHITE = "[\\\\p{{IsWhite_Space}}]"  # doubled braces: it stands in templates
+# The end is tried only where a run of blanks begins. Else each blank of a run in the middle reads the rest of it.
+AROUND = f"'\\\\A{WHITE}++|(?<!{WHITE}){WHITE}++\\\\z'"
 
 CASTS: dict[str, Type] = {"INT": "integer", "BOOL": "boolean", "STRING": "string"}
 
@@ -36,7 +38,7 @@ FUNCTIONS = {
     ("LENGTH", 1): Function("integer", ("string",), "char_length({0})"),
     ("LOWER", 1): Function("string", ("string",), "lower({0})"),
     ("UPPER", 1): Function("string", ("string",), "upper({0})"),
-    ("TRIM", 1): Function("string", ("string",), f"regexp_replace({{0}}, '\\\\A{WHITE}|{WHITE}\\\\z', '')"),
+    ("TRIM", 1): Function("string", ("string",), f"regexp_replace({{0}}, {AROUND}, '')"),
     ("ABS", 1): Function(
         "integer",
         ("integer",),

@@ -28,10 +28,12 @@ from penstock.filter.cesql_values import (
     exclusive,
     failing,
     joined,
-    literal,
     negated,
     of_condition,
 )
+from penstock.filter.like import like
+from penstock.filter.sql_text import literal
+from penstock.filter.work import LONGEST_TEXT, longest
 
 ZERO = {"boolean": "FALSE", "integer": "0", "string": "''", "any": "FALSE"}
 LONGEST_SQL = 32 * 1024  # some operands stand twice; what grows beyond this is nobody's honest filter
@@ -133,12 +135,17 @@ class _Compiler:
                 return self._binary(operator, self.value(left), self.value(right))
             case Like(operand, pattern, is_negated):
                 candidate = cast("string", self.value(operand))
-                found = of_condition(f"{candidate.sql} LIKE {literal(_spark_pattern(pattern))}", [candidate])
+                found = of_condition(like(candidate.sql, pattern), [candidate])
                 return negated(found) if is_negated else found
             case In(operand, elements, is_negated):
                 found = self._in(self.value(operand), [self.value(each) for each in elements])
                 return negated(found) if is_negated else found
             case Call(name, arguments):
+                if name in ("CONCAT", "CONCAT_WS") and longest(node) > LONGEST_TEXT:
+                    raise TooComplex(
+                        f"{name} could make a text of more than {LONGEST_TEXT} characters",
+                        hint="join fewer attributes",
+                    )
                 return self._call(name, [self.value(each) for each in arguments])
         raise AssertionError(f"no such node: {node!r}")
 
@@ -256,20 +263,3 @@ class _Compiler:
         """An operation that is NULL when it fails itself."""
         columns = [each.sql for each in operands]
         return Value(result, template.format(*columns), failing(operands, error), shown and shown.format(*columns))
-
-
-def _spark_pattern(pattern: str) -> str:
-    """A pattern of ours as one of Spark's, where a backslash must always escape something."""
-    found = []
-    at = 0
-    while at < len(pattern):
-        if pattern[at] == "\\":
-            if pattern[at + 1 : at + 2] in ("%", "_"):
-                found.append(pattern[at : at + 2])
-                at += 2
-                continue
-            found.append("\\\\")
-        else:
-            found.append(pattern[at])
-        at += 1
-    return "".join(found)

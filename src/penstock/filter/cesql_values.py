@@ -35,11 +35,6 @@ class Value:
         return f"{self.sql} >= {FIRST_ERROR}" if self.type == "boolean" else f"{self.sql} IS NULL"
 
 
-def literal(text: str) -> str:
-    """Text as a literal of Spark's SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def failing(operands: list[Value], own: str | None = None) -> str | None:
     """The number of the error of an operation that failed: that of the first operand that did, else its own."""
     causes = [each for each in operands if each.error]

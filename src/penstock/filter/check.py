@@ -3,7 +3,6 @@
 In: the ``filters`` list or the ``filter.attributes`` map of a resource. Out: every problem, by field.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,13 +11,15 @@ from penstock.filter.cesql_functions import check_functions
 from penstock.filter.cesql_sql import AttributeSql, truth
 from penstock.filter.cesql_syntax import DATA_DIALECT, Unreadable, parse
 from penstock.filter.matching import matching
+from penstock.filter.sql_text import NAME
+from penstock.filter.work import MOST_WORK, work_of
 
-ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+\Z")
 VALUE_DIALECTS = ("exact", "prefix", "suffix")  # a map of attribute name to text
 LIST_DIALECTS = ("all", "any")  # a list of filters
 EXPRESSION_DIALECTS = ("cesql", DATA_DIALECT)
 DIALECTS = (*VALUE_DIALECTS, *LIST_DIALECTS, "not", *EXPRESSION_DIALECTS)
 LONGEST_SQL = 64 * 1024  # of all filters of one resource
+LONGEST_EXPRESSIONS = 64 * 1024  # of one resource, together: reading them takes a second
 LONGEST_VALUE = 10_000
 MOST = 100  # filters in one list
 DEEPEST = 20  # nesting beyond this is a mistake, and would strain the compiler
@@ -37,21 +38,53 @@ def problems(filters: Any, where: str) -> list[Problem]:
         return [Problem(where, f"must be a list of filters{advice}")]
     if len(filters) > MOST:
         return [Problem(where, f"has more than {MOST} filters")]
+    if _expressions_length(filters) > LONGEST_EXPRESSIONS:
+        return [Problem(where, f"the expressions have more than {LONGEST_EXPRESSIONS} characters together")]
     found = [p for i, each in enumerate(filters) for p in _filter_problems(each, f"{where}[{i}]", 0)]
     return found or _size_problems(filters, where)
 
 
+def _expressions_length(filters: Sequence[Any]) -> int:
+    """Of all expressions, at any depth that is allowed."""
+    length, level = 0, list(filters)
+    for _ in range(DEEPEST + 1):
+        pairs = [pair for each in level if isinstance(each, Mapping) for pair in each.items()]
+        length += sum(
+            len(body) for dialect, body in pairs if dialect in EXPRESSION_DIALECTS and isinstance(body, str)
+        )
+        level = [body for _, body in pairs if isinstance(body, Mapping)]
+        level += [each for _, body in pairs if isinstance(body, list) for each in body]
+    return length
+
+
 def _size_problems(filters: Sequence[Any], where: str) -> list[Problem]:
     try:
-        is_too_large = matching([filters]).sql_length > LONGEST_SQL
+        found = matching([filters])
     except Rejected as error:
         return [Problem(where, error.message)]
-    return [Problem(where, "the filters are too complex: Spark could not compile them")] if is_too_large else []
+    if found.sql_length > LONGEST_SQL:
+        return [Problem(where, "the filters are too complex: Spark could not compile them")]
+    if work_of(column.sql for step in found.steps for column in step) > MOST_WORK:
+        return [
+            Problem(where, "the filters could take seconds for one event; use fewer functions and shorter patterns")
+        ]
+    return []
 
 
 def attributes_problems(attributes: Any, where: str) -> list[Problem]:
     """What is wrong with ``filter.attributes``: an empty value there means that the attribute is present."""
     return _value_map_problems(attributes, where, may_be_empty=True)
+
+
+def require_valid(filters: Sequence[Mapping[str, Any]]) -> None:
+    """Raises Rejected. For filters that come from elsewhere than a resource: a contract record, a question."""
+    found: list[Problem] = []
+    for place, each in enumerate(filters):
+        if set(each) == {"attributes"}:
+            found += attributes_problems(each["attributes"], f"filters[{place}].attributes")
+    found += problems([each for each in filters if "attributes" not in each or len(each) > 1], "filters")
+    if found:
+        raise Rejected(f"{found[0].field}: {found[0].message}")
 
 
 def _filter_problems(each: Any, where: str, depth: int) -> list[Problem]:
@@ -99,7 +132,7 @@ def _value_map_problems(values: Any, where: str, *, may_be_empty: bool) -> list[
     found = []
     for name, value in values.items():
         at = f"{where}.{name}"
-        if not isinstance(name, str) or not ATTRIBUTE_NAME.match(name):
+        if not isinstance(name, str) or not NAME.match(name):
             found.append(Problem(at, "attribute names have only lower-case letters a-z and digits"))
         if not isinstance(value, str):
             found.append(Problem(at, f'the value must be text; write "{value}" in quotes'))

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from penstock.event.model import REQUIRED
 from penstock.filter.cesql_sql import AttributeSql, truth
 from penstock.filter.cesql_syntax import DATA_DIALECT, Attribute, Binary, Constant, In, Node, terms
-from penstock.filter.cesql_values import FIRST_ERROR, literal
+from penstock.filter.cesql_values import FIRST_ERROR
+from penstock.filter.sql_text import literal
 
 
 class Names(Protocol):

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from penstock.event.model import CORE, REQUIRED
 from penstock.filter.cesql_sql import AttributeSql
-from penstock.filter.cesql_values import literal
 from penstock.filter.conditions import Condition, Key, conditions_of, errors_of, in_columns
+from penstock.filter.sql_text import attribute_name, literal
 
 MATCHES_ALTHOUGH = 8  # added to the number of an error by an event that matches nevertheless, as under ``not``
 TABLE_SCHEMA = "array<map<string,struct<p:string,r:array<int>>>>"
@@ -51,12 +51,12 @@ class Matching:
 
 def text_of(attribute: str) -> str:
     """The column that must hold an attribute's text, NULL when the event lacks it."""
-    return f"a_{attribute}"
+    return f"a_{attribute_name(attribute)}"
 
 
 def tag_of(attribute: str) -> str:
     """The column that must hold its type: 'i', 'b' or 's'."""
-    return f"g_{attribute}"
+    return f"g_{attribute_name(attribute)}"
 
 
 def path_column(place: int) -> str:
@@ -80,8 +80,9 @@ class _Names:
     columns: dict[str, str] = field(default_factory=dict)  # CESQL that is needed more than once: its column
 
     def text(self, name: str) -> str:
+        column = text_of(name)
         self.attributes.add(name)
-        return text_of(name)
+        return column
 
     def once(self, sql: str) -> str:
         return self.columns.setdefault(sql, f"t{len(self.columns)}")
@@ -175,7 +176,7 @@ class _Row:
 
 
 def _lookup_column(attribute: str) -> str:
-    return f"l_{attribute}"
+    return f"l_{attribute_name(attribute)}"
 
 
 def _lookup(column: str, table: Mapping[str, _Row]) -> str:

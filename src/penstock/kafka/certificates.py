@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9+/=\s]+?)-----END \1-----")
+PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s([A-Za-z0-9+/=\s]++)-----END \1-----")
 CERTIFICATE = "CERTIFICATE"
 PKCS8 = "PRIVATE KEY"  # the only form that Java reads
 UTC_TIME, GENERALIZED_TIME, SEQUENCE, VERSION = 0x17, 0x18, 0x30, 0xA0

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyspark.sql import DataFrame
 
 from penstock.event.model import REQUIRED
-from penstock.filter.cesql_values import literal
 from penstock.filter.matching import Column, Matching, path_column, tag_of, text_of
+from penstock.filter.sql_text import attribute_name, literal
 
 HEADERS = (
     (Column("by_name", "map_from_entries(headers)"),),
@@ -55,20 +55,31 @@ def decoded(matched: Matching) -> Iterator[Sequence[Column]]:
 
 def attribute_text(name: str) -> str:
     """Spark's JSON has limits that events have not; our own records have their attributes in headers as well."""
-    in_header = f"cast(element_at(by_name, 'ce_{name}') AS string)"
+    in_header = f"cast(element_at(by_name, {literal(f'ce_{attribute_name(name)}')}) AS string)"
     if name == "datacontenttype":
         in_header = f"CASE WHEN is_structured THEN {in_header} ELSE content_type END"
-    return f"CASE WHEN members IS NOT NULL THEN element_at(members, '{name}') ELSE {in_header} END"
+    return f"CASE WHEN members IS NOT NULL THEN element_at(members, {literal(name)}) ELSE {in_header} END"
 
 
 def _tag(name: str) -> str:
     """Headers hold strings; the JSON format has integers and truths too."""
-    kind = f"schema_of_variant(try_variant_get(envelope, '$.{name}', 'variant'))"
+    path = literal(f"$.{attribute_name(name)}")
+    kind = _kind(f"try_variant_get(envelope, {path}, 'variant')", f"try_variant_get(envelope, {path}, 'string')")
     is_integer = f"try_cast({text_of(name)} AS int) IS NOT NULL"
     return (
         f"CASE WHEN envelope IS NULL THEN 's' ELSE CASE {kind} WHEN 'BOOLEAN' THEN 'b' "
         f"WHEN 'BIGINT' THEN CASE WHEN {is_integer} THEN 'i' ELSE 's' END ELSE 's' END END"
     )
+
+
+def _kind(found: str, text: str) -> str:
+    """The type of a single value; empty for objects and arrays, which have no type of CESQL's.
+
+    Spark is never asked for their schema: its time is quadratic in the names of an array's objects, and objects that
+    are nested 900 deep overflow the stack, which ends the process.
+    """
+    is_nested = f"{text} IS NULL OR startswith({text}, '{{') OR startswith({text}, '[')"
+    return f"CASE WHEN {is_nested} THEN '' ELSE schema_of_variant({found}) END"
 
 
 def in_data(paths: Sequence[str]) -> Iterator[list[Column]]:
@@ -78,10 +89,12 @@ def in_data(paths: Sequence[str]) -> Iterator[list[Column]]:
         Column(f"{each}_found", f"try_variant_get(data, {literal(path)}, 'variant')")
         for each, path in zip(columns, paths, strict=True)
     ]
+    yield [Column(f"{each}_text", f"try_variant_get({each}_found, '$', 'string')") for each in columns]
+    yield [Column(f"{each}_kind", _kind(f"{each}_found", f"{each}_text")) for each in columns]
     yield [
         Column(
             f"{each}_number",
-            f"CASE WHEN schema_of_variant({each}_found) RLIKE 'BIGINT|DOUBLE|DECIMAL.*' "
+            f"CASE WHEN {each}_kind RLIKE 'BIGINT|DOUBLE|DECIMAL.*' "
             f"THEN try_variant_get({each}_found, '$', 'double') END",
         )
         for each in columns
@@ -91,15 +104,14 @@ def in_data(paths: Sequence[str]) -> Iterator[list[Column]]:
             f"{each}_tag",
             f"CASE WHEN {each}_number BETWEEN -2147483648 AND 2147483647 AND {each}_number = floor({each}_number) "
             f"THEN 'i' WHEN {each}_number IS NOT NULL THEN 'n' "
-            f"WHEN schema_of_variant({each}_found) = 'BOOLEAN' THEN 'b' ELSE 's' END",
+            f"WHEN {each}_kind = 'BOOLEAN' THEN 'b' ELSE 's' END",
         )
         for each in columns
     ]
     yield [
         Column(
             each,
-            f"CASE WHEN {each}_tag = 'i' THEN cast(cast({each}_number AS int) AS string) "
-            f"ELSE try_variant_get({each}_found, '$', 'string') END",
+            f"CASE WHEN {each}_tag = 'i' THEN cast(cast({each}_number AS int) AS string) ELSE {each}_text END",
         )
         for each in columns
     ]

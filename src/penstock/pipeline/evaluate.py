@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from penstock.errors import Rejected
 from penstock.event.json_form import LARGEST_INTEGER, SMALLEST_INTEGER
-from penstock.filter.cesql_sql import Answer, AttributeSql, TooComplex, answer
-from penstock.filter.cesql_syntax import Unreadable, parse
+from penstock.filter.cesql_sql import Answer, AttributeSql, answer
+from penstock.filter.cesql_syntax import parse
 from penstock.filter.cesql_values import ERRORS, FIRST_ERROR
+from penstock.filter.sql_text import attribute_name
 
 AT_ONCE = 40  # expressions in one query: its generated code grows with them
 DATA = ("data", "data_base64")  # no attributes
@@ -38,7 +40,7 @@ def evaluate(session: SparkSession, asked: Sequence[Asked]) -> list[Answered]:
             if expression not in compiled:
                 compiled[expression] = _compiled(expression)
             readable.append(position)
-        except (Unreadable, TooComplex):
+        except Rejected:
             found[position] = Answered(False, "parse")
     for begin in range(0, len(readable), AT_ONCE):
         positions = readable[begin : begin + AT_ONCE]
@@ -55,7 +57,7 @@ def _compiled(expression: str) -> Compiled:
     used: set[str] = set()
 
     def attribute(name: str) -> AttributeSql:
-        used.add(name)
+        used.add(attribute_name(name))
         return AttributeSql(f"text_{name}", f"tag_{name}")
 
     return Compiled(answer(parse(expression), attribute), frozenset(used))

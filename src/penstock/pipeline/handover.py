@@ -38,8 +38,8 @@ from penstock.event.foreign import Foreign
 from penstock.event.http import PLAIN, STRUCTURED, percent_encode_header
 from penstock.event.kafka import decode_record
 from penstock.event.model import REQUIRED
-from penstock.filter.cesql_values import literal
 from penstock.filter.matching import Column, Matching, text_of
+from penstock.filter.sql_text import literal
 from penstock.pipeline.decode import decoded, with_columns
 
 PREFIX_WIDTH = 48

@@ -7,16 +7,18 @@ Every handler runs in a thread of the listener. Searches use the session of the 
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from penstock.contract.questions import decode_search, decode_verdicts
 from penstock.errors import Rejected
 from penstock.event.json_form import decode_event
+from penstock.filter.check import require_valid
 from penstock.pipeline.running import Environment
 from penstock.pipeline.search import Searches
-from penstock.pipeline.trial import try_many
+from penstock.pipeline.trial import Verdict, try_many
 from penstock.telemetry.exposition import CONTENT_TYPE
 from penstock.telemetry.http import LINES, Answered, Handler
 
@@ -58,7 +60,22 @@ class Trials:
         if len(asked.events) > MOST_EVENTS:
             raise Rejected(f"these are {len(asked.events)} events; at most {MOST_EVENTS} are tried at once")
         events = [decode_event(bytes(each)) for each in asked.events]
+        invalid = {place: problem for place, each in enumerate(asked.filters) if (problem := _problem(each))}
+        valid = [each for place, each in enumerate(asked.filters) if place not in invalid]
         with self._turn:
-            found = try_many(self._session, asked.filters, events, reasons=asked.reasons)
-        rows = [[{"matched": each.matched, "because": each.because} for each in row] for row in found]
-        return Answered.json({"verdicts": rows})
+            found = try_many(self._session, valid, events, reasons=asked.reasons)
+        rows = []
+        for row in found:
+            verdicts = iter(row)
+            places = range(len(asked.filters))
+            rows.append([Verdict(False, invalid[at]) if at in invalid else next(verdicts) for at in places])
+        return Answered.json({"verdicts": [[verdict._asdict() for verdict in row] for row in rows]})
+
+
+def _problem(filters: Sequence[Mapping[str, Any]]) -> str:
+    """Why these filters are not even tried; empty: they are. The others are tried all the same."""
+    try:
+        require_valid(filters)
+    except Rejected as error:
+        return f"the filter is invalid: {error.message}"
+    return ""

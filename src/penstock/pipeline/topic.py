@@ -12,11 +12,14 @@ the dispatcher, which calls ``advance`` again and again from one thread.
 import logging
 import time
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
 from penstock.contract.model import Cluster, Pin, QueryReport, Subscription
+from penstock.errors import Rejected
+from penstock.filter.check import require_valid
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.running import Environment, cluster_of
 from penstock.pipeline.start import Lane
@@ -37,12 +40,24 @@ class Resetting(NamedTuple):
     until: float  # on the monotonic clock: what is in flight by then is not waited for
 
 
+@lru_cache(maxsize=10_000)
+def _problem(filters: bytes) -> str:
+    """What is wrong with filters, as JSON; empty: nothing. Most stay as they are when others change."""
+    try:
+        require_valid(msgspec.json.decode(filters))
+    except Rejected as error:
+        return error.message
+    return ""
+
+
 class Topic:
     def __init__(self, name: str, environment: Environment, *, is_old: bool = False) -> None:
         self.name = name  # its place: the topic's name, and its cluster if that is not home
         self.wanted: tuple[Subscription, ...] = ()
         self.serving: tuple[Subscription, ...] = ()  # those of them that are not paused
         self.warnings: tuple[str, ...] = ()  # of what retention threatens
+        self._refused: dict[str, str] = {}  # by uid: what is wrong with its filter
+        self._checked: tuple[Subscription, ...] = ()  # the last of the wanted whose filters were checked
         self._environment = environment
         self._shared = TopicQuery(name, environment, is_old=is_old)
         self._private: dict[str, TopicQuery] = {}  # by uid
@@ -81,6 +96,7 @@ class Topic:
                 uid: q.report.reason for uid, q in sorted(isolated.items()) if q.report.state in ("failed", "refused")
             },
             warnings=self.warnings,
+            refused=self._refused,
         )
         cluster = self.cluster
         problem = "" if cluster.is_home else self._environment.clusters.problem(cluster)
@@ -132,7 +148,10 @@ class Topic:
 
     def advance(self, free_slots: int) -> None:
         now = time.time()
-        self.serving = tuple(each for each in self.wanted if not each.is_paused(now))
+        self._refuse_invalid()
+        self.serving = tuple(
+            each for each in self.wanted if not each.is_paused(now) and each.uid not in self._refused
+        )
         for uid in self._apart.keys() - {each.uid for each in self.serving}:
             self._take_back(uid)
             self._resetting.pop(uid, None)  # obeyed when it is served again
@@ -170,6 +189,19 @@ class Topic:
         for uid in list(self._private):
             self._private.pop(uid).stop()
         self._shared.stop()
+
+    def _refuse_invalid(self) -> None:
+        """A filter that is invalid would keep the query from starting, so the others are served without it."""
+        if self.wanted is self._checked:
+            return
+        self._checked = self.wanted
+        refused: dict[str, str] = {}
+        for each in self.wanted:
+            if problem := _problem(msgspec.json.encode(each.filters)):
+                refused[each.uid] = problem
+                if each.uid not in self._refused:
+                    logger.error("%s is not served: %s", self._name_of(each.uid), problem)
+        self._refused = refused
 
     def _parked(self) -> list[Lane]:
         uids = {each.uid for each in self.serving}

@@ -5,7 +5,6 @@ rest.
 """
 
 import heapq
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from penstock.contract.model import ADDRESSEE
 from penstock.contract.questions import Search
 from penstock.contract.telemetry import RECEIVED
 from penstock.errors import Rejected
+from penstock.event.globs import Glob
 from penstock.event.json_form import decode_event
 from penstock.event.media import mode_of
 from penstock.event.model import REQUIRED
@@ -35,7 +35,7 @@ class Wanted:
         exact = {name: getattr(asked, name) for name in EXACT if getattr(asked, name)}
         self._exact = tuple(exact.items())
         self._headers = tuple((f"ce_{name}", value.encode()) for name, value in exact.items())
-        self._type = _pattern(asked.type) if asked.type else None
+        self._type = Glob(asked.type) if asked.type else None
         self._text = asked.text.lower()
         self._since = int(asked.since * 1000)
         self._until = int(asked.until * 1000) if asked.until else None
@@ -64,7 +64,7 @@ class Wanted:
         _, timestamp = message.timestamp()
         if timestamp < self._since or (self._until is not None and timestamp > self._until):
             return
-        if self._type is not None and self._type.fullmatch(attributes["type"] or "") is None:
+        if self._type is not None and not self._type.fits(attributes["type"] or ""):
             return
         value = message.value() or b""
         if self._text and not self._has_text(fields, value):
@@ -115,8 +115,3 @@ def _in_json(fields: Fields, value: bytes | None) -> Mapping[str, str | None] | 
 def _text(fields: Fields, key: str) -> str | None:
     value = fields.get(key)
     return None if value is None else value.decode("utf-8", "replace")
-
-
-def _pattern(text: str) -> "re.Pattern[str]":
-    """Only the star has a meaning."""
-    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)

@@ -7,20 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from penstock.control.api import application as admin_application
-from penstock.control.controller import Controller
-from penstock.control.settings import ControllerSettings
-from penstock.control.watch import Watchers
-from penstock.http.limits import Limits
+from penstock.access.tokens import make_token, read_token
+from penstock.contract.model import Agreement, Route
+from penstock.contract.questions import token_path
 from penstock.http.server import ServerThread, listen
+from penstock.kafka.clusters import Clusters
+from penstock.kafka.connection import KafkaConnection
+from penstock.pipeline.places import Places
+from penstock.pipeline.questions import LIMITS, Answers, Trials, application
+from penstock.pipeline.search import Searches
 from penstock.ports import free_port
 from tests.attacks.raw import Wire, ask, wire
 from tests.waiting import until
 
 HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+TOKEN = "the-token-of-this-run"
 HALF_HEADS = 1000
 MEGABYTE = 1024 * 1024
 
@@ -74,17 +79,25 @@ def admin_process() -> Iterator[Port]:
 
 
 @contextmanager
-def admin_here(limits: Limits) -> Iterator[Port]:
-    """The same in this process, with limits of the test."""
-    listener = listen("127.0.0.1", 0, "the admin API")
-    watchers = Watchers()
-    controller = Controller(ControllerSettings(), watchers.on_change)
-    server = ServerThread(admin_application(controller, watchers, {}), limits, listener).start()
+def dispatcher_here(*, open_metrics: bool = True) -> Iterator[Port]:
+    """The dispatcher's port without a dispatcher: nothing that is asked here comes as far as Spark."""
+    places = Places()
+    places.take("Broker/default/orders", Agreement("u", 1, (Route("/default/orders", "orders"),)))
+    clusters = Clusters(KafkaConnection("127.0.0.1:1", "attacked"), Path("/nowhere"))
+    answers = Answers(Searches(cast(Any, None), clusters, places), Trials(cast(Any, None)), cast(Any, Vitals()))
+    listener = listen("127.0.0.1", 0, "the dispatcher")
+    server = ServerThread(application(answers, TOKEN, open_metrics=open_metrics), LIMITS, listener).start()
     try:
-        yield Port(server.port, os.getpid(), *ADMIN)
+        yield Port(server.port, os.getpid(), "/search", b'{"topics": ["nowhere"]}', (400, "nowhere"), TOKEN)
     finally:
-        watchers.close()
         server.stop()
+
+
+class Vitals:
+    """Stands in for those of a Spark."""
+
+    def text(self) -> bytes:
+        return b"penstock_slots 1\n"
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +106,13 @@ def admin() -> Iterator[Port]:
         yield served
 
 
-@pytest.fixture(params=["admin"])
+@pytest.fixture(scope="module")
+def dispatcher() -> Iterator[Port]:
+    with dispatcher_here() as served:
+        yield served
+
+
+@pytest.fixture(params=["admin", "dispatcher"])
 def port(request: pytest.FixtureRequest) -> Port:
     found: Port = request.getfixturevalue(request.param)
     return found
@@ -242,3 +261,64 @@ def test_bodies_of_the_api_are_bounded(admin: Port, where: str, body: bytes, sta
     with wire(admin.number) as stranger:
         assert stranger.try_to_send(head + body).answer().status == status
     assert admin.is_healthy()
+
+
+@pytest.mark.parametrize(
+    "authorization", ["", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN]
+)
+@pytest.mark.parametrize("what", ["POST /search", "POST /verdicts", "GET /search", "GET /anything"])
+def test_the_dispatcher_answers_nobody_without_its_token(dispatcher: Port, what: str, authorization: str) -> None:
+    """Kept promise: everything but probes and metrics takes the token of this run; what is sent is not looked at."""
+    header = f"Authorization: {authorization}\r\n" if authorization else ""
+    body = b'{"topics": ["orders"], "filters": [], "events": []}'
+    sent = f"{what} HTTP/1.1\r\n{header}Content-Length: {len(body)}\r\n".encode() + HOST + JSON + b"\r\n" + body
+    answer = ask(dispatcher.number, sent)
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert TOKEN.encode() not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("path", "open_metrics", "status"),
+    [
+        ("/healthz", False, 200),
+        ("/readyz", False, 200),
+        ("/metrics", True, 200),
+        ("/metrics", False, 401),
+        ("//metrics", True, 401),
+        ("/metrics/", True, 401),
+        ("/healthz/../search", True, 401),
+        ("/%73earch", True, 401),
+    ],
+)
+def test_probes_are_open_and_metrics_by_setting(path: str, open_metrics: bool, status: int) -> None:
+    """Kept promise: what is open is a short list, and no other spelling of a path is on it."""
+    with dispatcher_here(open_metrics=open_metrics) as served:
+        assert ask(served.number, f"GET {path} HTTP/1.1\r\n".encode() + HOST + b"\r\n").status == status
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        b'[{"topic": "orders", "cluster": {"bootstrap_servers": "127.0.0.1:9", "secret": "default/sasl"}}]',
+        b'["orders@127.0.0.1:9"]',
+        b'["penstock-contract"]',
+        b"[]",
+        b"[" * 100_000,
+    ],
+    ids=["a cluster", "a place elsewhere", "a topic of ours", "none", "deep"],
+)
+def test_a_search_goes_nowhere_but_where_the_contract_says(dispatcher: Port, topics: bytes) -> None:
+    """Kept promise: also with the token nobody chooses the server to which a search connects, or its Secret."""
+    body = b'{"topics": ' + topics + b"}"
+    answer = ask(dispatcher.number, dispatcher.post + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert answer.status == 400
+    assert "error" in answer.json
+
+
+def test_each_run_of_a_dispatcher_has_a_token_of_its_own(tmp_path: Path) -> None:
+    """Kept promise: the file is its owner's alone, and an older token is worth nothing."""
+    path = token_path(str(tmp_path), "")
+    first, second = make_token(path), make_token(path)
+    assert first != second == read_token(path)
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert token_path(str(tmp_path), str(tmp_path / "other")) == tmp_path / "other"

@@ -5,23 +5,28 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.contract.model import Cluster
-from penstock.contract.questions import Search, Searched, decode_search, encode_question
+from penstock.access.tokens import authorization
+from penstock.contract.model import HOME, Agreement, Cluster, Route, place_of
+from penstock.contract.questions import Search, encode_question
 from penstock.contract.telemetry import RECEIVED
+from penstock.errors import Rejected
 from penstock.event.kafka import Record, encode_record
 from penstock.event.model import Event
+from penstock.http.server import ServerThread, listen
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.topics import TopicSpec, create_missing
 from penstock.pipeline import spans
+from penstock.pipeline.places import Places
+from penstock.pipeline.questions import LIMITS, Answers, Trials, application
 from penstock.pipeline.search import Searches
 from penstock.pipeline.trial import try_many
-from penstock.telemetry.http import Answered, Listener
+from penstock.pipeline.vitals import Vitals
 
 MANY = 100_000
 BASE_MS = 1_763_300_000_000
@@ -41,12 +46,25 @@ def produce(kafka: KafkaConnection, topic: str, records: Sequence[tuple[Record, 
     assert producer.flush(60) == 0
 
 
+def agreement(topic: str, cluster: Cluster = HOME) -> Agreement:
+    return Agreement("u", 1, (Route(f"/default/{topic}", topic, cluster=cluster),))
+
+
+@pytest.fixture(scope="module")
+def places() -> Places:
+    """What the contract knows."""
+    known = Places()
+    for topic in ("few", "many"):
+        known.take(f"Broker/default/{topic}", agreement(topic))
+    return known
+
+
 @pytest.fixture(scope="module")
 def searches(
-    spark: SparkSession, kafka: KafkaConnection, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, kafka: KafkaConnection, places: Places, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searches]:
     clusters = Clusters(kafka, Path(tmp_path_factory.mktemp("secrets")))
-    yield Searches(spark, clusters)
+    yield Searches(spark, clusters, places)
     clusters.close()
 
 
@@ -74,7 +92,7 @@ def few(kafka: KafkaConnection) -> str:
 
 
 def asked(topic: str, **conditions: Any) -> Search:
-    return Search(topics=(Searched(topic),), **conditions)
+    return Search(topics=(topic,), **conditions)
 
 
 def found(searches: Searches, question: Search) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -122,10 +140,12 @@ def test_a_row_says_where_the_event_is(searches: Searches, few: str, kafka: Kafk
     assert (done["scanned"], done["matched"], done["more"]) == (8, 1, False)
 
 
-def test_a_topic_of_another_cluster(searches: Searches, few: str, kafka: KafkaConnection) -> None:
+def test_a_topic_of_another_cluster(searches: Searches, few: str, kafka: KafkaConnection, places: Places) -> None:
     """Kept promise: a topic elsewhere is searched there; one that is away does not keep the others from it."""
     elsewhere, away = Cluster(kafka.bootstrap_servers), Cluster("127.0.0.1:1")
-    question = Search(topics=(Searched(few, elsewhere), Searched(few, away)), id="5")
+    places.take("Elsewhere", agreement(few, elsewhere))
+    places.take("Away", agreement(few, away))
+    question = Search(topics=(place_of(few, elsewhere), place_of(few, away)), id="5")
     rows, done = found(searches, question)
     assert [row["place"] for row in rows] == [f"few@{kafka.bootstrap_servers}"]
     assert len(done["problems"]) == 1
@@ -162,19 +182,28 @@ def test_whoever_goes_away_ends_the_search(searches: Searches, many: str, monkey
     monkeypatch.setattr(spans, "FIRST_PIECE", 5_000)
     monkeypatch.setattr(spans, "LARGEST_PIECE", 5_000)
     endless = encode_question(asked(many, id="nowhere", whole=True))
-    listener = Listener(
-        "127.0.0.1", 0, {"POST /search": lambda _, body: Answered(lines=searches.search(decode_search(body)))}
-    )
+    answers = Answers(searches, Trials(searches._session), cast(Vitals, None))
+    listener = listen("127.0.0.1", 0, "the dispatcher")
+    server = ServerThread(application(answers, "a-token", open_metrics=False), LIMITS, listener).start()
     for _ in range(3):  # more than there are seats
-        connection = http.client.HTTPConnection("127.0.0.1", listener.port)
-        connection.request("POST", "/search", endless)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection.request("POST", "/search", endless, {"Authorization": authorization("a-token")})
         line = connection.getresponse().readline()
         assert json.loads(line).keys() & {"progress", "waiting"}
         connection.close()
     monkeypatch.setattr(spans, "FIRST_PIECE", MANY)
     rows, done = found(searches, asked(many, id="e-5", whole=True))
     assert [row["id"] for row in rows] == ["e-5"], done
-    listener.stop()
+    server.stop()
+
+
+def test_no_topic_is_searched_that_the_contract_does_not_name(searches: Searches, few: str) -> None:
+    """Kept promise: a server or a Secret of the caller's choice is never used; one of them spares the others."""
+    for strange in ("few@127.0.0.1:9", "penstock-contract", ""):
+        with pytest.raises(Rejected, match="no such topic"):
+            searches.search(asked(strange))
+    rows, _ = found(searches, Search(topics=("few@127.0.0.1:9", few), id="5"))
+    assert [row["place"] for row in rows] == ["few"]
 
 
 def test_verdicts_of_many_filters_at_once(spark: SparkSession) -> None:

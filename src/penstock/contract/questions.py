@@ -1,34 +1,25 @@
 """What the controller asks of the dispatcher, over HTTP, because only that has a Spark session.
 
-``Search`` is the body of ``POST /search``, ``Verdicts`` that of ``POST /verdicts``. Credentials are never here: a
-``Cluster`` only says where they are.
+``Search`` is the body of ``POST /search``, ``Verdicts`` that of ``POST /verdicts``. A topic goes by its place
+(``place_of``): where its cluster is, and with which credentials, the dispatcher knows from the contract alone. The
+dispatcher writes a new token into a file when it starts; a question comes with it.
 """
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from penstock.contract.model import HOME, Cluster, place_of
 from penstock.errors import Rejected
 
 MOST_ROWS = 1000
-
-
-class Searched(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A topic to be searched."""
-
-    topic: str
-    cluster: Cluster = HOME
-
-    @property
-    def place(self) -> str:
-        return place_of(self.topic, self.cluster)
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)  # what msgspec raises for bytes of a stranger
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which events. What is empty does not matter; all that is said must hold."""
 
-    topics: tuple[Searched, ...]
+    topics: tuple[str, ...]  # the place of each
     id: str = ""
     source: str = ""
     type: str = ""  # * stands for any text
@@ -53,6 +44,11 @@ _verdicts_decoder = msgspec.json.Decoder(Verdicts)
 _encoder = msgspec.json.Encoder()
 
 
+def token_path(data_dir: str, token_file: str) -> Path:
+    """Where the token is of a dispatcher with these settings. Only its owner can read the file."""
+    return Path(token_file or Path(data_dir, "run", "dispatcher.token")).expanduser().absolute()
+
+
 def encode_question(question: Search | Verdicts) -> bytes:
     return _encoder.encode(question)
 
@@ -60,7 +56,7 @@ def encode_question(question: Search | Verdicts) -> bytes:
 def decode_search(raw: bytes) -> Search:
     try:
         asked = _search_decoder.decode(raw)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Rejected(f"this is no search: {error}") from None
     if not 1 <= asked.latest <= MOST_ROWS:
         raise Rejected(f"latest is {asked.latest}; it is a number from 1 to {MOST_ROWS}")
@@ -70,5 +66,5 @@ def decode_search(raw: bytes) -> Search:
 def decode_verdicts(raw: bytes) -> Verdicts:
     try:
         return _verdicts_decoder.decode(raw)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Rejected(f"these are no filters and events: {error}") from None

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.contract.model import ADDRESSEE, Cluster, place_of
-from penstock.contract.questions import MOST_ROWS, Search, Searched
+from penstock.contract.questions import MOST_ROWS, Search
 from penstock.contract.telemetry import RECEIVED
 from penstock.control import dispatcher, times
 from penstock.control.answers import JSONResponse, json_object
@@ -97,7 +97,7 @@ def question(world: World, asked: Mapping[str, Any]) -> Search:
         raise Rejected(f"latest is {latest!r}; it is a number from 1 to {MOST_ROWS}")
     searched = places_of(world, str(asked.get("of") or ""), str(asked.get("namespace") or ""))
     return Search(
-        topics=tuple(Searched(each.topic, each.cluster) for each in searched),
+        topics=tuple(each.place for each in searched),
         since=_time(asked, "since"),
         until=_time(asked, "until"),
         latest=int(latest),

@@ -55,6 +55,9 @@ class ControllerSettings:
     metrics_subscriptions: int = setting(
         500, "subscriptions with series of their own in the metrics; the rest is added up under the name others"
     )
+    dispatcher_token_file: str = setting(
+        "", "where the dispatcher writes the token of its port; empty: run/dispatcher.token in the data directory"
+    )
     otlp_endpoint: str = setting("", "the OTLP collector that gets all metrics (protobuf over HTTP); empty: none")
     otlp_interval_seconds: float = setting(15.0, "how often it gets them")
 

@@ -25,7 +25,8 @@ logger = logging.getLogger("penstock.http")
 
 TICK_SECONDS = 0.2
 GRACE_SECONDS = 3  # for answers that are still being made when the server ends
-START_SECONDS = 10.0
+STOP_SECONDS = 10.0
+BACKLOG = 256
 
 
 class Server(uvicorn.Server):
@@ -44,6 +45,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                backlog=BACKLOG,
                 timeout_keep_alive=int(limits.idle_seconds) + 1,  # the guard is exact
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
@@ -67,12 +69,13 @@ class ServerThread:
 
     def start(self) -> "ServerThread":
         """Returns at once: the kernel keeps those who connect before the server takes them."""
+        self._listener.listen(BACKLOG)
         self._thread.start()
         return self
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(START_SECONDS)
+        self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
         try:

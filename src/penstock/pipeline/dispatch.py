@@ -14,6 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.access.tokens import make_token
 from penstock.contract.model import (
     CONTRACT_TOPIC,
     HEARTBEAT,
@@ -24,8 +25,10 @@ from penstock.contract.model import (
     encode,
     topic_of,
 )
+from penstock.contract.questions import token_path
 from penstock.errors import PenstockError, Unavailable
 from penstock.filter.matching import matching
+from penstock.http.server import ServerThread, listen
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import home
@@ -37,9 +40,11 @@ from penstock.kafka.ledger import FollowedLedger
 from penstock.kafka.table import Table, put
 from penstock.kafka.telemetry import Teller
 from penstock.pipeline.marks import WorkerWatch
-from penstock.pipeline.questions import routes
+from penstock.pipeline.places import Places
+from penstock.pipeline.questions import LIMITS, Answers, Trials, application
 from penstock.pipeline.retention import RetentionWatch
 from penstock.pipeline.running import Environment
+from penstock.pipeline.search import Searches
 from penstock.pipeline.session import slots, start_session
 from penstock.pipeline.settings import DispatcherSettings
 from penstock.pipeline.settling import Settling
@@ -48,7 +53,6 @@ from penstock.pipeline.topic import Topic
 from penstock.pipeline.vitals import Vitals
 from penstock.pipeline.worker import MARKS
 from penstock.ports import http_url
-from penstock.telemetry.http import Listener
 from penstock.telemetry.traces import trace_settings
 
 logger = logging.getLogger("penstock.dispatcher")
@@ -82,8 +86,9 @@ def run(settings: DispatcherSettings) -> None:
     environment = Environment(
         session, settings, connection, ledger, producer, clusters, doorbells, vitals, WorkerWatch(marks), started_at
     )
-    listener = Listener(settings.host, settings.dispatcher_port, routes(environment), may_move=True)
-    dispatcher = Dispatcher(environment, notes, http_url(settings.host, listener.port))
+    places = Places()
+    server = serve_questions(environment, places)
+    dispatcher = Dispatcher(environment, notes, places, http_url(settings.host, server.port))
     try:
         dispatcher.start(stopping)
         vitals.start()
@@ -98,10 +103,21 @@ def run(settings: DispatcherSettings) -> None:
                 dispatcher.rest()
     finally:
         dispatcher.stop()
-        listener.stop()
+        server.stop()
         vitals.stop()
         session.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def serve_questions(environment: Environment, places: Places) -> ServerThread:
+    """On the port of the dispatcher, with a token that is new in each run."""
+    settings = environment.settings
+    token = make_token(token_path(settings.data_dir, settings.dispatcher_token_file))
+    searches = Searches(environment.session, environment.clusters, places)
+    answers = Answers(searches, Trials(environment.session), environment.vitals)
+    app = application(answers, token, open_metrics=settings.has_open_metrics)
+    listener = listen(settings.host, settings.dispatcher_port, "the dispatcher", may_move=True)
+    return ServerThread(app, LIMITS, listener).start()
 
 
 def _end_on_signals(stopping: threading.Event) -> None:
@@ -130,8 +146,9 @@ class Notes:
 class Dispatcher:
     """All queries, and what is told about them. Runs in ``advance``; other threads only leave notes."""
 
-    def __init__(self, environment: Environment, notes: Notes, url: str = "") -> None:
+    def __init__(self, environment: Environment, notes: Notes, places: Places, url: str) -> None:
         self._notes = notes
+        self._places = places
         self._url = url  # where it answers questions
         self._environment = environment
         self._connection = environment.connection
@@ -247,15 +264,17 @@ class Dispatcher:
         """From the table's thread: remember, and note when. Of a record that cannot be read the one before counts."""
         if value is None:
             self._contract.pop(key, None)
+            self._places.take(key, None)
         else:
             try:
-                subscriptions = decode_agreement(value).subscriptions
-                for each in subscriptions:
+                agreement = decode_agreement(value)
+                for each in agreement.subscriptions:
                     matching([each.filters])  # or it would stop all others of its topic
             except Exception as error:  # rubbish is refused in many ways
                 self._environment.ledger.unreadable.note(CONTRACT_TOPIC, key, error)
                 return
-            self._contract[key] = subscriptions
+            self._contract[key] = agreement.subscriptions
+            self._places.take(key, agreement)
         self._changes.note()
         self._notes.is_awake.set()
 

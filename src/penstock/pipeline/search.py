@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ from penstock.kafka.clusters import Clusters
 from penstock.kafka.record_times import RecordTimes, Spot
 from penstock.kafka.stretches import Stretch
 from penstock.pipeline import spans
+from penstock.pipeline.places import Place, Places
 from penstock.pipeline.running import first_line
 from penstock.pipeline.scan import Scan, scan
 from penstock.pipeline.spans import Partition, Span, Spans
@@ -42,21 +43,27 @@ TASKS = min(8, max(2, (os.cpu_count() or 2) // 2))  # of a job, whatever the num
 class Searches:
     """All searches of a dispatcher."""
 
-    def __init__(self, session: SparkSession, clusters: Clusters) -> None:
+    def __init__(self, session: SparkSession, clusters: Clusters, places: Places) -> None:
         self._session = session
         self._clusters = clusters
+        self._places = places
         self._seats = threading.BoundedSemaphore(AT_A_TIME)
         # Jobs run in threads of their own, since whoever asked is told meanwhile; and the same ones, since each has
         # a thread in the JVM.
         self._threads = ThreadPoolExecutor(AT_A_TIME, "search")
 
-    def search(self, asked: Search) -> Iterator[Line]:
-        """Lines of progress, then the events, then a summary. Closing it ends the search."""
+    def search(self, asked: Search) -> Generator[Line, None, None]:
+        """Lines of progress, then the events, then a summary. Closing it ends the search.
+
+        Raises Rejected at once when the contract knows none of the topics."""
+        return self._lines(asked, self._places.find(asked.topics))
+
+    def _lines(self, asked: Search, places: Sequence[Place]) -> Generator[Line, None, None]:
         began = time.monotonic()
         while not self._seats.acquire(timeout=TELL_SECONDS):
             yield {"waiting": f"{AT_A_TIME} other searches are running", "seconds": _since(began)}
         try:
-            yield from _Running(self._session, self._clusters, self._threads, asked).lines()
+            yield from _Running(self._session, self._clusters, self._threads, asked, places).lines()
         finally:
             self._seats.release()
 
@@ -72,11 +79,19 @@ class Piece(NamedTuple):
 class _Running:
     """One search."""
 
-    def __init__(self, session: SparkSession, clusters: Clusters, threads: ThreadPoolExecutor, asked: Search) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        clusters: Clusters,
+        threads: ThreadPoolExecutor,
+        asked: Search,
+        places: Sequence[Place],
+    ) -> None:
         self._session = session
         self._clusters = clusters
         self._threads = threads
         self._asked = asked
+        self._places = places
         self._began = time.monotonic()
         self._group = f"search-{uuid.uuid4()}"
         self._left: dict[Cluster, Spans] = {}
@@ -109,8 +124,8 @@ class _Running:
 
     def _find_spans(self) -> None:
         """A cluster that is away does not keep the others from being searched."""
-        for cluster in dict.fromkeys(each.cluster for each in self._asked.topics):
-            names = [each.topic for each in self._asked.topics if each.cluster == cluster]
+        for cluster in dict.fromkeys(each.cluster for each in self._places):
+            names = [each.topic for each in self._places if each.cluster == cluster]
             try:
                 self._clusters.require(cluster)
                 found = self._spans_of(cluster, names)

@@ -26,6 +26,13 @@ class DispatcherSettings:
     kafka_secret_file: str = setting("", "file with the login of that cluster, in the form of a Secret; empty: none")
     advertise: str = setting("127.0.0.1", "address that Spark's own ports and the dispatcher's port listen on")
     dispatcher_port: int = setting(8091, "port of its metrics and of questions to Spark; another one if it is taken")
+    dispatcher_token_file: str = setting(
+        "", "where it writes the token that questions need; empty: run/dispatcher.token in the data directory"
+    )
+    dispatcher_metrics: Literal["auto", "open", "token"] = setting(
+        "auto",
+        "who may read its metrics; auto: everybody when the host is a loopback address, else who has the token",
+    )
     data_dir: str = setting(".penstock", "where scratch files and the ready mark go")
     master: str = setting("local[*]", "Spark master; local[*] gets as many slots as the partitions need")
     spark_secret_file: str = setting("", "file with the secret that a Spark cluster shares; a local Spark makes one")
@@ -64,6 +71,12 @@ class DispatcherSettings:
     def host(self) -> str:
         """Where its ports listen."""
         return self.advertise or "127.0.0.1"
+
+    @property
+    def has_open_metrics(self) -> bool:
+        if self.dispatcher_metrics != "auto":
+            return self.dispatcher_metrics == "open"
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     @property
     def tracing(self) -> TraceSettings:

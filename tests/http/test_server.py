@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from starlette.applications import Starlette
@@ -226,8 +227,8 @@ def test_unfinished_requests_of_all_are_bounded() -> None:
         held = []
         for number in range(10):
             held.append(Wire(served.port).send(POST + b"Content-Length: 100000\r\n\r\n" + b"x" * 60_000))
-            at_least = 60_000 * min(number + 1, 4)
-            until(lambda least=at_least: served.server._server.guard._held_bytes >= least, "its bytes")
+            least = 60_000 * min(number + 1, 4)
+            until(partial(_holds, served, least), "its bytes")
         assert held[0].is_closed()
         with wire(served.port) as newest:
             answer = newest.send(POST + b"Content-Length: 100000\r\n\r\n" + b"x" * 100_000).answer()
@@ -283,6 +284,10 @@ def test_a_port_that_is_taken() -> None:
         moved = listen("127.0.0.1", served.port, "a test", may_move=True)
         assert moved.getsockname()[1] != served.port
         moved.close()
+
+
+def _holds(served: Served, least: int) -> bool:
+    return served.server._server.guard._held_bytes >= least
 
 
 def _answers(served: Served) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from penstock.cli.gathering import API_SECONDS, File, Found, Missing, Scene, as_json, attempt, tail
+from penstock.cli.gathering import API_SECONDS, LARGEST_FILE, File, Found, Missing, Scene, as_json, attempt, tail
 from penstock.cli.settings import PROCESSES
 from penstock.contract import model
 from penstock.control.kinds import KINDS, WITH_STATUS, condition, name_of, namespace_of
@@ -202,7 +202,8 @@ def metrics(scene: Scene) -> Iterator[Found]:
     for part, url in targets.items():
         try:
             with urllib.request.urlopen(url, timeout=API_SECONDS) as answer:
-                yield File(f"metrics/{part}.prom", answer.read().decode(errors="replace"))
+                text = answer.read(LARGEST_FILE).decode(errors="replace")
+                yield File(f"metrics/{part}.prom", text)
         except OSError as error:
             yield Missing(f"metrics of the {part}", f"{url}: {getattr(error, 'reason', None) or error}")
 

@@ -26,6 +26,7 @@ TRIES = 5
 LONGEST_WAIT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 SHOWN_REASONS = 5
+LARGEST_ANSWER = 1024 * 1024  # bytes of its body
 
 # A content type is sent as it is, but for what would break the header.
 _PRINTABLE = "".join(chr(c) for c in range(0x20, 0x7F))
@@ -205,13 +206,23 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str], status: i
     if headers.get("transfer-encoding", "").lower() == "chunked":
         body = b""
         while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
+            if len(body) + size > LARGEST_ANSWER:
+                raise ValueError(f"the answer is larger than {LARGEST_ANSWER} bytes")
             body += await reader.readexactly(size)
             await reader.readexactly(2)
         await reader.readuntil(b"\r\n")
         return body
     if "content-length" in headers:
-        return await reader.readexactly(int(headers["content-length"]))
-    return await reader.read() if headers.get("connection", "").lower() == "close" else b""
+        length = int(headers["content-length"])
+        if not 0 <= length <= LARGEST_ANSWER:
+            raise ValueError(f"the answer has {length} bytes")
+        return await reader.readexactly(length)
+    if headers.get("connection", "").lower() != "close":
+        return b""
+    try:
+        return await reader.readexactly(LARGEST_ANSWER)
+    except asyncio.IncompleteReadError as ended:  # as it should
+        return ended.partial
 
 
 def _head(path: str, host: str, events: Events) -> bytes:

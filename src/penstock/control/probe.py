@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 2.0
+LARGEST_ANSWER = 64 * 1024  # nobody looks at the body
 FRESH_SECONDS = 0.5  # many brokers are reconciled at once; the receiver is asked for all of them together
 
 
@@ -64,7 +65,7 @@ class Receiver:
         try:
             connection.request("GET", path, headers=headers)
             response = connection.getresponse()
-            response.read()
+            response.read(LARGEST_ANSWER)
             return response.status, {name.lower(): value for name, value in response.getheaders()}
         except http.client.HTTPException as error:
             raise OSError(f"not an HTTP answer ({error!r})") from error

@@ -78,5 +78,5 @@ def _fetch(endpoint: TokenEndpoint) -> tuple[str, float]:
         return str(found["access_token"]), float(found.get("expires_in", 60.0))
     except urllib.error.HTTPError as error:
         raise Unavailable(f"the token endpoint {endpoint.url} answered {error.code}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unavailable(f"the token endpoint {endpoint.url} gave no token: {type(error).__name__}") from None

@@ -30,10 +30,12 @@ QUICK = Limits(head_seconds=0.5, request_seconds=0.7, idle_seconds=0.6, unread_s
 class Pages:
     """An application, and what it has done."""
 
+    asked: int = 0
     streamed: int = 0
     ended: threading.Event = field(default_factory=threading.Event)
 
     async def index(self, request: Request) -> Response:
+        self.asked += 1
         return PlainTextResponse(f"{len(await request.body())}")
 
     async def slow(self, _request: Request) -> Response:
@@ -255,6 +257,27 @@ def test_pipelined_requests_are_answered_in_order_and_not_without_end() -> None:
             except (EOFError, ConnectionError):
                 pass
             assert answered < 50
+
+
+@pytest.mark.parametrize(
+    "last", [GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), b"GET / HTTP/1.0\r\n\r\n"]
+)
+def test_nothing_is_run_after_the_last_request(last: bytes) -> None:
+    """Kept promise: a caller that says it sends nothing more is taken at its word."""
+    with serving(Limits()) as served, wire(served.port) as caller:
+        assert caller.send(last + GET).answer().body == b"0"
+        assert caller.is_closed()
+        assert served.pages.asked == 1
+
+
+def test_a_caller_may_ask_before_it_sends_a_body() -> None:
+    """Kept promise: 100 when the body is wanted; when it is too large the refusal comes before the body."""
+    expects = POST + b"Expect: 100-continue\r\nContent-Length: "
+    with serving(Limits(body_bytes=1000)) as served:
+        with wire(served.port) as caller:
+            assert caller.send(expects + b"5\r\n\r\n").head() == 100
+            assert caller.send(b"12345").answer().body == b"5"
+        assert ask(served.port, expects + b"5000\r\n\r\n").status == 413
 
 
 def test_trailers_are_no_headers() -> None:

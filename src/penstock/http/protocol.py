@@ -122,6 +122,8 @@ class GuardedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if self._is_resuming:
             return
+        if self._ends_after:
+            raise Refused(400, "the request before was the last one of this connection")
         if len(self.pipeline) >= MOST_PIPELINED:
             raise Refused(400, f"more than {MOST_PIPELINED} requests wait for their answers")
         super().on_message_begin()

@@ -1,6 +1,7 @@
 """Promises of a guarded port: what time does to requests, connections and answers, and that streams go on."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
@@ -297,6 +298,17 @@ def test_trailers_are_no_headers() -> None:
         assert seen == [None]
     finally:
         server.stop()
+
+
+def test_readers_whose_machine_is_gone_are_noticed() -> None:
+    """Kept promise: the kernel asks silent connections whether somebody is there, so that none stays for ever."""
+    with listen("127.0.0.1", 0, "a test") as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()):
+            accepted, _ = listener.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
 
 
 def test_a_port_that_is_taken() -> None:

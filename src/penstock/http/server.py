@@ -27,6 +27,8 @@ TICK_SECONDS = 0.2
 GRACE_SECONDS = 3  # for answers that are still being made when the server ends
 STOP_SECONDS = 10.0
 BACKLOG = 256
+# A stream may be silent for long. The kernel asks whether its reader's machine is still there, and closes it if not.
+KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 20, socket.TCP_KEEPCNT: 3}
 
 
 class Server(uvicorn.Server):
@@ -91,6 +93,9 @@ def listen(host: str, port: int, what: str, *, hint: str | None = None, may_move
     """Raises Misconfigured, with the system's reason. With ``may_move`` any other port will do."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for name, value in KEEPALIVE.items():  # connections inherit it
+        listener.setsockopt(socket.IPPROTO_TCP, name, value)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     try:
         listener.bind((host, port))
     except OSError as error:

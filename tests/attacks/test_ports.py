@@ -179,7 +179,9 @@ def test_a_body_is_read_though_another_protocol_is_offered(port: Port, upgrade: 
 def test_a_body_is_never_the_next_request(port: Port) -> None:
     """Kept promise: bytes of a body are a body, also where nobody wants one."""
     with wire(port.number) as caller:
-        caller.send(b"POST /nowhere HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(HEALTHY) + HEALTHY)
+        caller.send(
+            b"POST /nowhere HTTP/1.1\r\n" + HOST + JSON + b"Content-Length: %d\r\n\r\n" % len(HEALTHY) + HEALTHY
+        )
         assert caller.answer().status in (401, 404)
         assert caller.send(b"GET /nowhere HTTP/1.1\r\n" + HOST + b"\r\n").answer().status in (401, 404)
 

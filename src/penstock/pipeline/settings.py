@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, AddressPolicy, PrivateAddresses
+from penstock.access.hosts import is_loopback
 from penstock.errors import Misconfigured
 from penstock.settings import setting
 from penstock.telemetry.traces import (
@@ -76,7 +77,7 @@ class DispatcherSettings:
     def has_open_metrics(self) -> bool:
         if self.dispatcher_metrics != "auto":
             return self.dispatcher_metrics == "open"
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     @property
     def tracing(self) -> TraceSettings:

@@ -1,5 +1,6 @@
 """Promises of the answers about filters that the dispatcher gives on its port: nothing in a question is run."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -34,7 +35,7 @@ def test_what_is_no_filter_is_not_tried_and_the_others_are(
     """Kept promise: a question with invalid names runs nothing, and is answered for all other filters."""
     good = [{"exact": {"type": "t"}}]
     body = {"filters": [good, filters, good], "events": [EVENT], "reasons": reasons}
-    (verdicts,) = json.loads(Trials(spark).answer(json.dumps(body).encode()).body)["verdicts"]
+    (verdicts,) = asyncio.run(Trials(spark).answer(json.dumps(body).encode()))["verdicts"]
     assert [each["matched"] for each in verdicts] == [True, False, True]
     assert verdicts[1]["because"].startswith("the filter is invalid: filters")
     (row,) = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'attacked') AS found").collect()

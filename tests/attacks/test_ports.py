@@ -324,3 +324,17 @@ def test_each_run_of_a_dispatcher_has_a_token_of_its_own(tmp_path: Path) -> None
     assert first != second == read_token(path)
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert token_path(str(tmp_path), str(tmp_path / "other")) == tmp_path / "other"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8091", 200),
+        ("localhost", 200),
+        ("attacker.example", 401),
+        ("127.0.0.1.attacker.example:8091", 401),
+    ],
+)
+def test_a_name_of_a_stranger_does_not_open_the_metrics(dispatcher: Port, host: str, status: int) -> None:
+    """Kept promise: a web page that points its own name to this machine cannot read the dispatcher's metrics."""
+    assert ask(dispatcher.number, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()).status == status

@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.access.hosts import is_allowed
 from penstock.access.tokens import is_authorized
 from penstock.contract.questions import decode_search, decode_verdicts
 from penstock.errors import Misused, PenstockError, Rejected, Unavailable
@@ -111,30 +112,38 @@ def application(answers: Answers, token: str, *, open_metrics: bool) -> Starlett
             Route("/search", search, methods=["POST"]),
             Route("/verdicts", verdicts, methods=["POST"]),
         ],
-        middleware=[
-            Middleware(RequireToken, token=token, open_paths=OPEN | ({"/metrics"} if open_metrics else set()))
-        ],
+        middleware=[Middleware(RequireToken, token=token, open_metrics=open_metrics)],
         exception_handlers={PenstockError: _failed, ClientDisconnect: _gone, Exception: _failed, 404: _not_found},
     )
 
 
 class RequireToken:
-    """Refuses, before anything of the body is read, who does not have the token of this run."""
+    """Refuses, before anything of the body is read, who does not have the token of this run.
 
-    def __init__(self, app: ASGIApp, token: str, open_paths: frozenset[str]) -> None:
+    Open metrics are for callers who know the address: a web page that points its own name here does not get them.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, *, open_metrics: bool) -> None:
         self._app = app
         self._token = token
-        self._open_paths = open_paths
+        self._has_open_metrics = open_metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_asked = scope["type"] == "http" and scope["path"] not in self._open_paths
-        if is_asked and not is_authorized(Headers(scope=scope).get("authorization"), self._token):
-            hint = "it is in the dispatcher's token file, which only its owner can read"
-            refusal = _error(401, "this takes the token of this run", hint)
-            refusal.headers["WWW-Authenticate"] = "Bearer"
-            await refusal(scope, receive, send)
+        if scope["type"] != "http" or self._is_open(scope) or self._is_authorized(scope):
+            await self._app(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        hint = "it is in the dispatcher's token file, which only its owner can read"
+        refusal = _error(401, "this takes the token of this run", hint)
+        refusal.headers["WWW-Authenticate"] = "Bearer"
+        await refusal(scope, receive, send)
+
+    def _is_open(self, scope: Scope) -> bool:
+        if scope["path"] == "/metrics" and self._has_open_metrics:
+            return is_allowed(Headers(scope=scope).get("host", ""), scope["server"][0], ())
+        return scope["path"] in OPEN
+
+    def _is_authorized(self, scope: Scope) -> bool:
+        return is_authorized(Headers(scope=scope).get("authorization"), self._token)
 
 
 async def _encoded(lines: Generator[dict[str, Any], None, None]) -> AsyncGenerator[bytes, None]:

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.control.api import application as admin_application
 from penstock.control.controller import Controller
+from penstock.control.guard.policy import Access
 from penstock.control.settings import ControllerSettings
 from penstock.control.watch import Watchers
 from penstock.http.limits import Limits
@@ -79,7 +80,7 @@ def admin_here(limits: Limits) -> Iterator[Port]:
     listener = listen("127.0.0.1", 0, "the admin API")
     watchers = Watchers()
     controller = Controller(ControllerSettings(), watchers.on_change)
-    server = ServerThread(admin_application(controller, watchers, {}), limits, listener).start()
+    server = ServerThread(admin_application(controller, watchers, {}, Access("token")), limits, listener).start()
     try:
         yield Port(server.port, os.getpid(), *ADMIN)
     finally:

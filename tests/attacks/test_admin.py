@@ -71,7 +71,6 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminPort]:
         "169.254.169.254",
         "[fe80::1]",
         "localhost:99999999",
-        "",
     ],
 )
 def test_a_name_that_points_here_by_rebinding_is_refused(local: AdminPort, host: str) -> None:
@@ -82,7 +81,7 @@ def test_a_name_that_points_here_by_rebinding_is_refused(local: AdminPort, host:
     assert "--allowed-host" in refused.error["hint"]
 
 
-@pytest.mark.parametrize("hosts", [[], ["127.0.0.1", "evil.example"], ["evil.example", "127.0.0.1"]])
+@pytest.mark.parametrize("hosts", [[], [""], ["127.0.0.1", "evil.example"], ["evil.example", "127.0.0.1"]])
 def test_a_request_names_exactly_one_host(local: AdminPort, hosts: list[str]) -> None:
     assert local.ask("GET", DATA, {"Host": hosts}).status in (400, 421)
 
@@ -147,7 +146,7 @@ def test_a_foreign_origin_is_refused(local: AdminPort, origin: str) -> None:
 
 def test_two_origins_are_refused(local: AdminPort) -> None:
     both = {"Origin": [f"http://{local.host}", "http://evil.example"]}
-    assert local.ask("GET", DATA, both).status == 403
+    assert local.ask("GET", DATA, both).status in (400, 403)
 
 
 def test_a_preflight_allows_nothing(local: AdminPort) -> None:
@@ -195,13 +194,17 @@ def test_the_dashboard_s_own_requests_pass(local: AdminPort) -> None:
         "multipart/form-data; boundary=x",
         "application/jsonx",
         "text/json",
-        ["application/json", "text/plain"],
     ],
 )
-def test_a_body_is_json_or_refused(local: AdminPort, content_type: str | list[str] | None) -> None:
+def test_a_body_is_json_or_refused(local: AdminPort, content_type: str | None) -> None:
     given = {} if content_type is None else {"Content-Type": content_type}
     for method, path in (("POST", BROKERS), ("PUT", f"{BROKERS}/mine"), ("POST", "/api/penstock/search")):
         assert local.ask(method, path, given, BROKER).status == 415
+
+
+def test_two_types_of_a_body_are_refused(local: AdminPort) -> None:
+    both = {"Content-Type": ["application/json", "text/plain"]}
+    assert local.ask("POST", BROKERS, both, BROKER).status in (400, 415)
 
 
 def test_json_with_a_charset_passes(local: AdminPort) -> None:
@@ -211,7 +214,7 @@ def test_json_with_a_charset_passes(local: AdminPort) -> None:
 # ── tokens ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def wrong_tokens(token: str) -> list[dict[str, str | list[str]]]:
+def wrong_tokens(token: str) -> list[dict[str, str]]:
     return [
         {},
         {"Authorization": "Bearer "},
@@ -220,13 +223,12 @@ def wrong_tokens(token: str) -> list[dict[str, str | list[str]]]:
         {"Authorization": f"Bearer {token}x"},
         {"Authorization": f"Basic {token}"},
         {"Authorization": token},
-        {"Authorization": ["Bearer wrong", f"Bearer {token}"]},
         {"X-Forwarded-For": "127.0.0.1"},
         {"Cookie": f"penstock={token}"},
     ]
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", range(9))
 def test_off_loopback_nothing_is_read_or_changed_without_the_token(exposed: AdminPort, number: int) -> None:
     headers = wrong_tokens(exposed.token)[number]
     for path in (DATA, BROKERS, "/metrics", "/api/penstock/live", f"{DATA}?token={exposed.token}", "/api/penstock/x"):
@@ -235,6 +237,11 @@ def test_off_loopback_nothing_is_read_or_changed_without_the_token(exposed: Admi
     assert exposed.ask("POST", BROKERS, {**headers, **JSON}, BROKER).status == 401
     assert exposed.ask("DELETE", f"{BROKERS}/mine", headers).status == 401
     assert exposed.ask("POST", "/api/penstock/login-link", headers).status == 401
+
+
+def test_two_tokens_open_nothing(exposed: AdminPort) -> None:
+    both = {"Authorization": ["Bearer wrong", f"Bearer {exposed.token}"]}
+    assert exposed.ask("GET", DATA, both).status in (400, 401)
 
 
 def test_the_token_opens_the_api_but_not_for_foreign_pages(exposed: AdminPort) -> None:

@@ -227,12 +227,30 @@ def test_text_that_is_none_is_refused_wherever_it_is_sent(admin: Admin, verb: st
     try:
         answer = admin.ask("POST", f"/api/penstock/triggers/default/paused/{verb}", body)
         assert answer.status == 400
-        if verb == "pause":
-            assert answer.fields == list(body)
+        assert answer.fields == list(body)
         assert "paused" in admin.names(f"{EVENTING}/triggers")
     finally:
         admin.ask("DELETE", f"{EVENTING}/triggers/paused")
         until(lambda: "paused" not in admin.names(f"{EVENTING}/triggers"), "the end of the trigger")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("search", {"id": LONE}, "id"),
+        ("search", {"since": float("nan")}, "since"),
+        ("trial", {"cesql": f"type = '{LONE}'", "events": []}, "cesql"),
+        ("trial", {"filters": [{"exact": {"type": LONE}}], "events": []}, "filters[0].exact.type"),
+        ("trial", {"cesql": "TRUE", "events": [{"id": LONE}]}, "events[0].id"),
+        ("deadletters/redrive", {"ids": [LONE]}, "ids[0]"),
+        ("jobs", {"kind": "redrive", "rate": float("inf")}, "rate"),
+    ],
+)
+def test_a_request_that_json_cannot_hold_is_refused_with_its_field(
+    admin: Admin, path: str, body: dict[str, Any], field: str
+) -> None:
+    answer = admin.ask("POST", f"/api/penstock/{path}", body)
+    assert (answer.status, answer.fields) == (400, [field])
 
 
 # ── what is stored already ────────────────────────────────────────────────────────────────────────────

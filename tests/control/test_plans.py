@@ -82,6 +82,15 @@ def test_a_config_map_that_makes_no_sense_is_named(text: str) -> None:
         configured(stored(broker(config=CONFIGURED)), given)
 
 
+def test_a_new_topic_has_no_more_partitions_than_the_setting_allows_and_an_old_one_keeps_its_own() -> None:
+    wide = stored(config_map(default_topic_partitions="500"))
+    with pytest.raises(Misconfigured, match="at most 256, the setting most_partitions; it is 500"):
+        configured(stored(broker(config=CONFIGURED)), wide)
+    before = ready_broker(TopicState(TOPIC.name, "topic-id", 500))
+    there = {**before, "spec": {"config": CONFIGURED}}
+    assert configured(there, wide).topic.partitions == 500
+
+
 def test_a_broker_survives_its_config_map() -> None:
     resource = stored(broker(config=CONFIGURED))
     with pytest.raises(Misconfigured, match="does not exist"):

@@ -8,6 +8,7 @@ from starlette import responses
 from starlette.requests import Request
 
 from penstock.control import json_content
+from penstock.control.store import Malformed
 from penstock.errors import Rejected
 from penstock.filter.check import Problem
 
@@ -59,6 +60,9 @@ async def json_object(request: Request, *, if_empty: Any = None) -> dict[str, An
     found = await json_body(request, if_empty=if_empty)
     if not isinstance(found, dict):
         raise Rejected("the body must be a JSON object")
+    malformed = json_content.problems(found)
+    if malformed:
+        raise Malformed("the request", malformed)
     return found
 
 

@@ -46,7 +46,7 @@ from penstock.control import (
     tail,
     trials,
 )
-from penstock.control.answers import JSONResponse, TooLarge, error_response, json_body
+from penstock.control.answers import JSONResponse, TooLarge, error_response, json_body, json_object
 from penstock.control.controller import Controller
 from penstock.control.dependents import losses
 from penstock.control.guard import login
@@ -259,8 +259,8 @@ def _dependents(controller: Controller) -> Handler:
 
 def _reset(controller: Controller) -> Handler:
     async def reset(request: Request) -> Response:
-        asked = await json_body(request)
-        to = asked.get("to") if isinstance(asked, dict) else None
+        asked = await json_object(request)
+        to = asked.get("to")
         if not isinstance(to, str):
             raise Rejected('the body must be an object such as {"to": "earliest"}')
         where = request.path_params["namespace"], request.path_params["name"]

@@ -33,10 +33,13 @@ def configure(broker: Resource, around: Surroundings) -> Configured:
     data, parsed = _config_data(broker, config_map)
     secret = (reference[0], data[AUTH]) if reference and data.get(AUTH) else None
     consumer_of(broker, data)  # for its triggers: said here if it makes no sense
+    most = max(
+        settings.partitions_limit, int(noted(broker).get(names.NOTED_PARTITIONS) or 0)
+    )  # what it has, it keeps
     external = annotations_of(broker).get(names.EXTERNAL_TOPIC)
     topic = TopicSpec(
         name=external or names.broker_topic(namespace_of(broker), name_of(broker)),
-        partitions=number(data, PARTITIONS, settings.default_partitions, settings.partitions_limit),
+        partitions=number(data, PARTITIONS, settings.default_partitions, most),
         replication_factor=number(data, REPLICATION, settings.default_replication_factor),
         config=topic_settings(data, settings.default_retention_ms),
     )

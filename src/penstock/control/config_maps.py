@@ -60,5 +60,6 @@ def number(data: Mapping[str, str], key: str, default: int, most: int = MOST) ->
     if not text.strip().isdecimal() or not text.strip().strip("0"):
         raise Misconfigured(f'{key} must be a whole number of at least 1, not "{text[:LONGEST_SHOWN]}"')
     if len(text.strip()) > len(str(MOST)) or int(text) > most:
-        raise Misconfigured(f"{key} must be at most {most:,}, not {text.strip()[:LONGEST_SHOWN]}")
+        limit = ", the setting most_partitions" if key == PARTITIONS else ""
+        raise Misconfigured(f"{key} must be at most {most:,}{limit}; it is {text.strip()[:LONGEST_SHOWN]}")
     return int(text)

@@ -43,11 +43,6 @@ def problems(value: Any, where: str = "") -> list[Problem]:
     return found[:MOST_PROBLEMS]
 
 
-def text_problems(text: str, field: str) -> list[Problem]:
-    why = _scalar_problem(text)
-    return [Problem(field, why)] if why else []
-
-
 def _scalar_problem(value: Any) -> str:
     if isinstance(value, str):
         return "is no Unicode text: it has a lone surrogate" if _SURROGATE.search(value) else ""

@@ -15,11 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.control import json_content, names
+from penstock.control import names
 from penstock.control.answers import JSONResponse, json_object
 from penstock.control.controller import Controller
 from penstock.control.kinds import EGRESS, Kind
-from penstock.control.store import Malformed
 from penstock.errors import Rejected
 
 BY_HAND = "paused by hand"
@@ -43,9 +42,6 @@ def pause_notes(asked: dict[str, Any]) -> Notes:
     for field in ("reason", "until"):
         if not isinstance(asked.get(field) or "", str):
             raise Rejected(f"{field} must be a text")
-        malformed = json_content.text_problems(asked.get(field) or "", field)
-        if malformed:
-            raise Malformed("the request", malformed)
     return {names.PAUSED: asked.get("reason") or BY_HAND, names.PAUSED_UNTIL: asked.get("until") or None}
 
 

@@ -17,13 +17,13 @@ from starlette.routing import Route
 
 from penstock.contract.model import place_of
 from penstock.contract.questions import Verdicts
-from penstock.control import dispatcher, json_content
+from penstock.control import dispatcher
 from penstock.control.answers import JSONResponse, json_object, shown_problems
 from penstock.control.controller import Controller
 from penstock.control.dead_letters import shown_time
 from penstock.control.events import received
 from penstock.control.ingress import Topic, topic_of
-from penstock.control.store import Invalid, Malformed
+from penstock.control.store import Invalid
 from penstock.control.world import World
 from penstock.errors import Rejected
 from penstock.event.json_form import decode_event, encode_event
@@ -93,9 +93,6 @@ def routes(controller: Controller) -> list[Route]:
 def _given(events: Any) -> list[Tried]:
     if not isinstance(events, list) or len(events) > MOST_GIVEN:
         raise Rejected(f"events must be a list of at most {MOST_GIVEN} events in CloudEvents' JSON form")
-    malformed = json_content.problems(events, "events")
-    if malformed:
-        raise Malformed("the request", malformed)
     decoded = [decode_event(msgspec.json.encode(each)) for each in events]
     return [Tried(each, _row(each)) for each in decoded]
 

@@ -24,7 +24,8 @@ from penstock.cli.up_settings import UpSettings
 from penstock.errors import Misconfigured, PenstockError
 from penstock.kafka import fetch, java, login, secret_files, security
 from penstock.kafka.connection import KafkaConnection
-from penstock.pipeline.session import socket_folder
+from penstock.pipeline.session import socket_folder, start_session
+from penstock.pipeline.settings import DispatcherSettings
 from tests.conftest import System, running_system
 from tests.sink import Sink
 from tests.system.resources import apply, broker, trigger
@@ -213,6 +214,13 @@ def test_sparks_workers_meet_it_in_a_folder_of_their_owner(tmp_path: Path, monke
     folder.chmod(0o777)
     with pytest.raises(Misconfigured, match="open to other users"):
         socket_folder(tmp_path / ("long" * 20))
+
+
+def test_a_dispatcher_alone_refuses_to_open_a_spark_without_a_secret(tmp_path: Path) -> None:
+    """Kept promise: the same holds without ``up``."""
+    settings = DispatcherSettings(data_dir=str(tmp_path), master="spark://10.0.0.5:7077", advertise="10.0.0.5")
+    with pytest.raises(Misconfigured, match="anybody's messages"):
+        start_session(settings, [], java.java_home())
 
 
 def test_a_cache_that_anybody_may_write_is_refused(tmp_path: Path) -> None:

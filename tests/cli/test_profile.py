@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -68,6 +69,7 @@ def test_a_flame_graph_shows_what_the_process_does(
     assert json.loads(done.stdout)["path"] == str(path)
     ElementTree.fromstring(path.read_text())
     assert seen in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_all_processes_of_a_running_system_are_known(busy: System) -> None:

@@ -159,7 +159,7 @@ class EmbeddedKafka:
             node: subprocess.Popen(
                 [
                     *self._java(node), "-Xmx128m", "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format",
-                    "--cluster-id", cluster_id, "--ignore-formatted", f"@{self._scram_users(node)}",
+                    "--cluster-id", cluster_id, f"@{self._scram_users(node)}",
                     "--config", str(node_folder(self.spec.data_dir, node) / "server.properties"),
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -199,17 +199,20 @@ class EmbeddedKafka:
         return path
 
     def _user_arguments(self) -> list[str]:
-        home_login = login.read(self.spec.data_dir)
-        known = f"{login.MECHANISM}=[name={home_login.user},password={home_login.password}]"
+        known: list[str] = []
+        if login.secret_file(self.spec.data_dir).exists():  # else an older version has formatted some of the nodes
+            found = login.read(self.spec.data_dir)
+            known = ["--add-scram", f"{login.MECHANISM}=[name={found.user},password={found.password}]"]
         guards = self.spec.guards
         mechanisms = {each for way in guards.listeners for each in way.mechanisms} if guards else set()
-        return ["--add-scram", known] + [
+        others = [
             argument
             for mechanism in sorted(mechanisms)
             if mechanism.startswith("SCRAM")
             for name, password in (guards.users.items() if guards else ())
             for argument in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
         ]
+        return ["--ignore-formatted", *known, *others]
 
     @property
     def archive(self) -> Path:

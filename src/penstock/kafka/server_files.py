@@ -3,7 +3,6 @@
 Every value that differs from Kafka's default says why. Called by ``embedded``.
 """
 
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +52,7 @@ class ClusterSpec:
     """The embedded cluster as asked for. Broker N listens on ``port`` + N - 1."""
 
     data_dir: Path
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # one address; clients are told the same
     port: int = 9092
     brokers: int = 1
     partitions: int = 4
@@ -83,7 +82,6 @@ def server_properties(
     """The settings of node N (from 1), which is broker and controller in one."""
     voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in enumerate(controller_ports, start=1))
     address = f"{_bracketed(spec.host)}:{spec.ports[node - 1]}"
-    advertised = f"{_bracketed(_advertised(spec.host))}:{spec.ports[node - 1]}"
     replicas, in_sync = spec.replication_factor, max(1, spec.replication_factor - 1)
     settings: dict[str, object] = {
         "process.roles": "broker,controller",
@@ -91,7 +89,7 @@ def server_properties(
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "listeners": f"{spec.protocol}://{address},CONTROLLER://127.0.0.1:{controller_ports[node - 1]}",
-        "advertised.listeners": f"{spec.protocol}://{advertised}",
+        "advertised.listeners": f"{spec.protocol}://{address}",
         "log.dirs": data_folder(spec.data_dir, node),
         # Topics are made by the controller of Penstock, on purpose, never by a typing error.
         "auto.create.topics.enable": "false",
@@ -211,18 +209,6 @@ def node_folder(data_dir: Path, node: int) -> Path:
 
 def data_folder(data_dir: Path, node: int) -> Path:
     return node_folder(data_dir, node) / "data"
-
-
-def _advertised(host: str) -> str:
-    """The address that clients are told. "All addresses" is none: then it is the one this machine goes out with."""
-    if host not in ("0.0.0.0", "::"):
-        return host
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # an address of no one; nothing is sent
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"
 
 
 def _bracketed(host: str) -> str:

@@ -92,6 +92,7 @@ def start_session(
     settings: DispatcherSettings, jars: Sequence[Path], java_home: Path, java_options: Sequence[str] | None = None
 ) -> SparkSession:
     """Starts the JVM. Its further options are those for a quick start, unless others are given."""
+    guarded = _guarded(settings)
     if java_options is None:
         java_options = quickstart.use(class_archive(java_home))
     os.environ["JAVA_HOME"] = str(java_home)
@@ -111,7 +112,7 @@ def start_session(
         "spark.python.unix.domain.socket.dir": str(socket_folder(scratch)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
-    chosen = {**FAST, **SAFE, **SMALL, **own, **_guarded(settings)}
+    chosen = {**FAST, **SAFE, **SMALL, **own, **guarded}
     for name, value in chosen.items():
         builder = builder.config(name, value)
     if settings.spark_secret_file:
@@ -125,8 +126,15 @@ def start_session(
 
 
 def _guarded(settings: DispatcherSettings) -> dict[str, str]:
-    """A cluster's Spark has one secret for all. It comes from a file; without one that cluster asks for none."""
-    return GUARDED if is_local(settings.master) or settings.spark_secret_file else {}
+    """A Spark cluster has one secret for all, in a file. Without one it asks nobody, and has to stay here."""
+    if is_local(settings.master) or settings.spark_secret_file:
+        return GUARDED
+    if not settings.host.startswith(("127.", "::1", "localhost")):
+        raise Misconfigured(
+            f"Spark would take anybody's messages on {settings.host}: {settings.master} has no secret",
+            hint="PENSTOCK_SPARK_SECRET_FILE=FILE with the spark.authenticate.secret of that cluster",
+        )
+    return {}
 
 
 def socket_folder(scratch: Path) -> Path:

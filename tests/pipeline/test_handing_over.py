@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 RATE = 100
 SLOW_EVERY = 25  # events; the slow subscriber gets four a second
 FREEZES = 10
-LONGEST_SILENCE_SECONDS = float(os.environ.get("LONGEST_SILENCE_SECONDS", "1.0"))  # far below the three of a fault
+LONGEST_SILENCE_SECONDS = float(os.environ.get("LONGEST_SILENCE_SECONDS", "2.0"))  # far below the three of a fault
 
 
 @contextmanager

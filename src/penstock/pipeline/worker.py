@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.worker")
 
-HAND_OVER_SECONDS = 0.1  # when somebody else claims the partition, he waits so long for what is in flight;
+HAND_OVER_SECONDS = 0.05  # when somebody else claims the partition, he waits so long for what is in flight;
 LONGEST_LET_GO_SECONDS = 30.0  # and so long only with the lanes that it belongs to
 DRAINING_BEAT_SECONDS = 1.0  # how often the ledger is told that somebody still waits for answers
 PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder
@@ -211,14 +211,15 @@ class Holding:
         self._producer, self._watch = standby.clients()
         self._held_back = HeldLanes(self._watch)
         self._ledger = ledger.LedgerWriter(self._producer)
-        self._generation = self._take_over()
-        keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
-        lanes = self._lanes(keys)
         self._clusters = Clusters(assignment.connection, Path(assignment.secrets_dir), assignment.limits.policy)
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
+        tracing = _tracing(assignment, partition)
+        self._generation = self._take_over()  # nobody delivers meanwhile: what can be made before is made before
+        keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
+        lanes = self._lanes(keys)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
-        self._deliveries.tracing = _tracing(assignment, partition)
+        self._deliveries.tracing = tracing
         place = place_of(assignment.topic, assignment.cluster)
         log, is_aside = assignment.delivery_log, assignment.is_aside
         of_topic = OfTopic(place, partition, assignment.topic_id)

@@ -350,10 +350,12 @@ class Holding:
         try:
             if self._beat_due is None:
                 self._records.write_moved(self._deliveries.seen_offset)
-                self._flush_and_close()
             else:
                 self._records.release()
+            if self._is_written:
                 self._ledger.flush(f"the slow lanes of {self._assignment.topic}/{self._partition}", 5.0)
+            else:
+                self._flush_and_close()
         except Unavailable as error:
             logger.warning("%s; a successor repeats what was in flight", error.message)
         finally:

@@ -336,12 +336,8 @@ class Holding:
             lane.is_held_back = False
             self._deliveries.isolate(lane)  # its predecessor had isolated it: the dispatcher knows
             return
-        self._records.go_on(place)
         self._deliveries.go_on(lane, record.position, record.beyond, dict(record.attempts))
-
-    def _record_of(self, key: LaneKey) -> LaneRecord:
-        entry = self._watch.ledger.entry(key)
-        return entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
+        self._records.go_on(place)
 
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""

@@ -206,6 +206,20 @@ def test_a_record_that_kafka_refuses_is_not_taken_for_written(kafka: KafkaConnec
         writer.flush("a test", 5.0)
 
 
+def test_nobody_waits_for_a_worker_that_was_fenced_before_it_claimed(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a worker whose first row comes when its query is replaced already delivers nothing."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    old, release, new = (claims.next_query_number(producer, topic_id) for _ in range(3))
+    claims.release(producer, topic_id, 0, release)
+    late = claims.claim(producer, topic_id, 0, old)
+    successor = claims.claim(producer, topic_id, 0, new)
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
+    watch.read_to_end(10.0)
+    assert late < successor == watch.holder(topic_id, 0)
+    assert not watch.has_unclosed(topic_id, 0, successor)
+    watch.close()
+
+
 def test_a_closing_word_covers_those_who_died_before(kafka: KafkaConnection, lane: LaneKey) -> None:
     """Kept promise: a worker that was killed is waited for once, not at every later change."""
     producer, topic_id = kafka.producer(), str(uuid.uuid4())

@@ -169,7 +169,13 @@ def test_a_lane_that_waits_for_answers_is_handed_over_later_than_the_others() ->
     assert released is not None
     assert (released.generation, released.record.position, released.record.draining) == (7, 10, 0)
     lanes[1].go_on(released.record.position, released.record.beyond, {})
+    written = len(log.records)
     following.go_on(1)
+    following.erase_older(log.read(written))
+    for count in range(written, len(log.records) + 1):
+        cut_off = log.read(count).entry(KEYS[1])
+        assert cut_off is not None, "a kill between two records"
+        assert cut_off.record.position == (10 if count == written else 20)  # the new floor counts for it now
     following.write_moved(29)
     known = log.read()
     entries = [entry for key in KEYS if (entry := known.entry(key))]

@@ -227,7 +227,7 @@ def test_a_reset_makes_the_shared_query_start_again(topic: Topic, world: World) 
     assert served(world) == EVERY_LANE
 
 
-def test_a_reset_waits_for_what_is_in_flight(topic: Topic, world: World) -> None:
+def test_a_reset_waits_for_what_is_in_flight(topic: Topic, world: World, known: KnownLedger) -> None:
     """Kept promise: lanes are moved when nobody serves them and nothing is in flight, and all others are served."""
     topic.advance(64)
     (shared,) = world.queries
@@ -240,11 +240,15 @@ def test_a_reset_waits_for_what_is_in_flight(topic: Topic, world: World) -> None
     topic.advance(64)  # another change meanwhile
     assert served(world) == [("b", 0), ("b", 1), ("c", 0), ("c", 1)]
     assert not shared.moved
+    known.parked_lanes = [LaneKey("a", world.topic_id, each) for each in (0, 1)]  # as they were stopped
+    topic.advance(64)
+    assert world.queries == [shared], "they get no query of their own"
     world.is_in_flight, world.starts_fail = False, True
     topic.advance(64)
     assert served(world) == [("b", 0), ("b", 1), ("c", 0), ("c", 1)], "nobody serves lanes that are not moved yet"
     world.starts_fail = False
     topic.advance(64)
+    known.parked_lanes = []  # they have been moved
     assert shared.moved == ["a"]
     assert len(served(world)) == 6
     topic.advance(64)

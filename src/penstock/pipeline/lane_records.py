@@ -42,9 +42,9 @@ class LaneRecords:
             self._write(place)
 
     def go_on(self, place: int) -> None:
-        """With a lane that was held back; a record of it comes with the next tick."""
+        """With a lane that was held back. At once: what its predecessor wrote is erased next."""
         self._own.append(place)
-        self._is_open[place] = True  # as its predecessor left it
+        self._write(place)
 
     def note_stopped(self, lane: Lane, in_flight: Sequence[int]) -> None:
         """What a lane that is to be moved still waits for; it counts wherever the lane is moved to."""

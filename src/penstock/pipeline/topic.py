@@ -204,7 +204,7 @@ class Topic:
         self._refused = refused
 
     def _parked(self) -> list[Lane]:
-        uids = {each.uid for each in self.serving}
+        uids = {each.uid for each in self.serving} - self._resetting.keys()
         parked = self._environment.ledger.parked(str(self._shared.topic_id))
         return [(lane.subscription_uid, lane.partition) for lane in parked if lane.subscription_uid in uids]
 

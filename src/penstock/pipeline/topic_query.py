@@ -61,9 +61,7 @@ class TopicQuery:
         self.apart: frozenset[Lane] = frozenset()  # lanes that other queries serve
         self.pinned_apart: frozenset[str] = frozenset()  # uids of those who want another gear than the others
         self.only: frozenset[int] = frozenset()  # partitions; none: all of them
-        self.movable: frozenset[str] = (
-            frozenset()
-        )  # uids whose lanes have been stopped, to be moved by the next start
+        self.movable: frozenset[str] = frozenset()  # uids whose lanes are stopped, to be moved by the next start
         self.behind: frozenset[Lane] = frozenset()  # lanes that a start which succeeded has left to other queries
         self.report = QueryReport(topic=place, state="starting")
         quiet_seconds = 0.0 if uid else environment.settings.quiet_minutes * 60

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.worker")
 
-HAND_OVER_SECONDS = 0.1  # when somebody else claims the partition, he waits so long for what is in flight;
+HAND_OVER_SECONDS = 0.05  # when somebody else claims the partition, he waits so long for what is in flight;
 LONGEST_LET_GO_SECONDS = 30.0  # and so long only with the lanes that it belongs to
 DRAINING_BEAT_SECONDS = 1.0  # how often the ledger is told that somebody still waits for answers
 PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder
@@ -211,14 +211,15 @@ class Holding:
         self._producer, self._watch = standby.clients()
         self._held_back = HeldLanes(self._watch)
         self._ledger = ledger.LedgerWriter(self._producer)
-        self._generation = self._take_over()
-        keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
-        lanes = self._lanes(keys)
         self._clusters = Clusters(assignment.connection, Path(assignment.secrets_dir), assignment.limits.policy)
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
+        tracing = _tracing(assignment, partition)
+        self._generation = self._take_over()  # nobody delivers meanwhile: what can be made before is made before
+        keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
+        lanes = self._lanes(keys)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
-        self._deliveries.tracing = _tracing(assignment, partition)
+        self._deliveries.tracing = tracing
         place = place_of(assignment.topic, assignment.cluster)
         log, is_aside = assignment.delivery_log, assignment.is_aside
         of_topic = OfTopic(place, partition, assignment.topic_id)
@@ -335,12 +336,8 @@ class Holding:
             lane.is_held_back = False
             self._deliveries.isolate(lane)  # its predecessor had isolated it: the dispatcher knows
             return
-        self._records.go_on(place)
         self._deliveries.go_on(lane, record.position, record.beyond, dict(record.attempts))
-
-    def _record_of(self, key: LaneKey) -> LaneRecord:
-        entry = self._watch.ledger.entry(key)
-        return entry.record if entry else LaneRecord(0)  # a partition that came later: from its beginning
+        self._records.go_on(place)
 
     def _close(self) -> None:
         """The lanes' last records first, then the word that lets a successor begin."""
@@ -349,10 +346,12 @@ class Holding:
         try:
             if self._beat_due is None:
                 self._records.write_moved(self._deliveries.seen_offset)
-                self._flush_and_close()
             else:
                 self._records.release()
+            if self._is_written:
                 self._ledger.flush(f"the slow lanes of {self._assignment.topic}/{self._partition}", 5.0)
+            else:
+                self._flush_and_close()
         except Unavailable as error:
             logger.warning("%s; a successor repeats what was in flight", error.message)
         finally:

@@ -9,6 +9,7 @@ import textwrap
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,13 @@ class World:
         uid = str(uuid.uuid4())
         ledger.StartPositions(self.kafka).write(uid, topic, topic_id, dict.fromkeys(range(partitions), 0))
         made = Subscription(uid, "Trigger", "default", uid, topic, f"group-{uid}", url, **fields)
-        self.contract.append(f"Trigger/default/{uid}")
-        put(self.kafka.producer(), CONTRACT_TOPIC, self.contract[-1], encode(Agreement(uid, 1, (), (made,))))
+        self.agree(made)
         return made
+
+    def agree(self, made: Subscription) -> None:
+        """Writes it into the contract."""
+        self.contract.append(f"Trigger/default/{made.uid}")
+        put(self.kafka.producer(), CONTRACT_TOPIC, self.contract[-1], encode(Agreement(made.uid, 1, (), (made,))))
 
     def send(self, topic: str, ids: list[str], partition: int | None = None) -> None:
         producer = self.kafka.producer()
@@ -177,7 +182,13 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("dispatcher")
+    with running_dispatcher(tmp_path_factory.mktemp("dispatcher"), PENSTOCK_QUIET_MINUTES="0.05") as started:
+        yield started
+
+
+@contextmanager
+def running_dispatcher(folder: Path, **settings: str) -> Iterator[World]:
+    """With a Kafka of its own."""
     (folder / "sitecustomize.py").write_text(FAULTS)
     cluster = EmbeddedKafka(ClusterSpec(folder / "kafka", port=free_port())).start()
     kafka = cluster.connection
@@ -186,7 +197,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     topics.create_missing(kafka.admin(), [*specs, *map(topics.TopicSpec, (TELEMETRY_TOPIC, DEAD_LETTERS_TOPIC))])
     command = [sys.executable, "-m", "penstock.cli.main", "dispatcher"]
     command += ["--bootstrap-servers", kafka.bootstrap_servers, "--data-dir", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "FAULTS": str(folder), "PENSTOCK_QUIET_MINUTES": "0.05"}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "FAULTS": str(folder), **settings}
     with subprocess.Popen(command, env=environment) as process:
         yield World(kafka, folder)
         process.terminate()

@@ -240,7 +240,8 @@ class Holding:
             if source.marks is not None:
                 self._deliveries.touch, self._deliveries.leave = source.marks.touch, source.marks.leave
             self._deliveries.take(first)
-            self._deliveries.run(source, _patience_seconds(self._assignment))
+            is_bulk = self._assignment.ends_with_input
+            self._deliveries.run(source, _patience_seconds(self._assignment), waits_for_retries=is_bulk)
         finally:
             self._close()
         if source.marks is not None:
@@ -439,13 +440,18 @@ class Holding:
     def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
         """Whether another query serves this lane, or is about to: nothing is delivered to it from here."""
         assignment = self._assignment
+        query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # that wrote of it last
+        is_parked = entry is not None and entry.record.is_parked
+        if is_parked and query == assignment.query:
+            return (
+                True  # at the end of an earlier batch: rows from then are not read again, so the next query goes on
+            )
         if assignment.is_aside:
             return False  # we are that query
         if (key.subscription_uid, key.partition) in assignment.apart:
             return True
-        return entry is not None and (
-            entry.record.is_parked or entry.generation >> claims.QUERY_SHIFT > assignment.query
-        )
+        # Where nobody may be isolated there is no other query: what was parked before is served here.
+        return (is_parked and assignment.limits.may_park) or query > assignment.query
 
 
 def _tracing(assignment: Assignment, partition: int) -> "DeliveryTracing | None":
@@ -479,5 +485,5 @@ def share(delivery: Delivery, window: int, partitions: int) -> LaneLimits:
 
 
 def _patience_seconds(assignment: Assignment) -> float:
-    """How long to wait for the end of all retries: in bulk gear as long as it takes, in live gear a while."""
+    """How long to wait for answers at the end: in bulk gear, also for all retries, as long as it takes."""
     return 24 * 3600.0 if assignment.ends_with_input else 5.0

@@ -25,7 +25,6 @@ from penstock.contract.model import (
     topic_of,
 )
 from penstock.errors import PenstockError, Unavailable
-from penstock.filter.matching import matching
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import home
@@ -249,13 +248,10 @@ class Dispatcher:
             self._contract.pop(key, None)
         else:
             try:
-                subscriptions = decode_agreement(value).subscriptions
-                for each in subscriptions:
-                    matching([each.filters])  # or it would stop all others of its topic
-            except Exception as error:  # rubbish is refused in many ways
+                self._contract[key] = decode_agreement(value).subscriptions
+            except (ValueError, RecursionError) as error:
                 self._environment.ledger.unreadable.note(CONTRACT_TOPIC, key, error)
                 return
-            self._contract[key] = subscriptions
         self._changes.note()
         self._notes.is_awake.set()
 

@@ -34,11 +34,13 @@ from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection, Producer
+from penstock.kafka.ends import first_offset
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
 from penstock.pipeline.delivery_counts import DeliveryCounts, OfTopic
 from penstock.pipeline.filter_errors import FilterErrors
+from penstock.pipeline.gaps import Gaps
 from penstock.pipeline.held_lanes import READ_SECONDS, HeldLanes
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
@@ -221,6 +223,8 @@ class Holding:
         self._deliveries.tracing = _tracing(assignment, partition)
         place = place_of(assignment.topic, assignment.cluster)
         log, is_aside = assignment.delivery_log, assignment.is_aside
+        self._gaps = Gaps(self._first_offset, self._report_lost)
+        source.on_gap = self._gaps.note
         of_topic = OfTopic(place, partition, assignment.topic_id)
         self._counts = DeliveryCounts(self._deliveries, of_topic, log, is_aside=is_aside)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
@@ -366,9 +370,26 @@ class Holding:
     def _tell(self, *, at_once: bool = False) -> None:
         bad_records = 0 if self._assignment.is_aside else self._source.bad_records  # the others count them
         self._teller.tell(self._filter_errors.to_tell(at_once=at_once))
-        told, log = self._counts.to_tell(bad_records, at_once=at_once)
+        self._gaps.look(at_once=at_once)
+        gaps = 0 if self._assignment.is_aside else self._gaps.count
+        told, log = self._counts.to_tell(bad_records, gaps, at_once=at_once)
         self._teller.tell(told)
         self._teller.log(log)
+
+    def _first_offset(self) -> int:
+        """That Kafka still has. From a thread of its own."""
+        assignment = self._assignment
+        is_home = assignment.cluster.is_home
+        connection = assignment.connection if is_home else self._clusters.connection(assignment.cluster)
+        return first_offset(connection, assignment.topic, self._partition)
+
+    def _report_lost(self, first: int, last: int) -> None:
+        served = [lane.subscription for lane in self._deliveries.lanes if not lane.is_parked]
+        logger.error(
+            "lost: %s/%d offsets %d to %d were deleted by retention before they were delivered to %s",
+            self._assignment.topic, self._partition, first, last,
+            ", ".join(f"{each.kind.lower()} {each.namespace}/{each.name}" for each in served),
+        )  # fmt: skip
 
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
 

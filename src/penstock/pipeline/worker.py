@@ -464,9 +464,7 @@ class Holding:
         query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # that wrote of it last
         is_parked = entry is not None and entry.record.is_parked
         if is_parked and query == assignment.query:
-            return (
-                True  # at the end of an earlier batch: rows from then are not read again, so the next query goes on
-            )
+            return True  # by an earlier batch, whose rows do not come again: the next query goes on
         if assignment.is_aside:
             return False  # we are that query
         if (key.subscription_uid, key.partition) in assignment.apart:

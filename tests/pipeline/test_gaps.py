@@ -73,11 +73,12 @@ def test_while_kafka_does_not_answer_the_worker_goes_on(lost: list[tuple[int, in
 def test_the_first_offset_is_that_of_the_partition(kafka: KafkaConnection) -> None:
     """Kept promise: a loss is judged by what Kafka has deleted, which it says itself."""
     topic = f"topic-{uuid.uuid4()}"
-    topics.create_missing(kafka.admin(), [topics.TopicSpec(topic, partitions=2)])
+    admin = kafka.admin()
+    topics.create_missing(admin, [topics.TopicSpec(topic, partitions=2)])
     producer = kafka.producer()
     for _ in range(5):
         producer.produce(topic, b"x", partition=1)
     assert producer.flush(20) == 0
-    [deleted] = kafka.admin().delete_records([TopicPartition(topic, 1, 3)]).values()
+    [deleted] = admin.delete_records([TopicPartition(topic, 1, 3)]).values()
     deleted.result(20)
     assert [first_offset(kafka, topic, partition) for partition in (0, 1)] == [0, 3]

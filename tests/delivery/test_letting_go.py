@@ -2,7 +2,11 @@
 
 import threading
 import time
+from functools import partial
 
+import pytest
+
+from penstock.contract.model import Delivery
 from penstock.delivery.deliver import Deliveries, Limits
 from tests.delivery.loop import MakeSink, Rows, lane, row
 from tests.delivery.outbox import KeptOutbox
@@ -84,3 +88,50 @@ def test_a_lane_that_is_held_back_and_full_is_isolated(sink: MakeSink) -> None:
     assert not held.is_drained, "its predecessor still waits for answers"
     deliveries.let_go(0.1, 3.0)
     thread.join(20)
+
+
+@pytest.mark.parametrize("order", ["unordered", "ordered"])
+def test_a_pending_retry_does_not_hold_up_the_end_of_the_rows(sink: MakeSink, order: str) -> None:
+    """Kept promise: the end of a batch waits for no retry; the event stays open, and its attempts are kept."""
+    subscriber = sink()
+    subscriber.answer("/a", with_=lambda each: Answer(503 if each.headers["ce-id"] == "1" else 200))
+    delivery = Delivery(retry=5, backoff_delay_seconds=60.0)
+    failing, other = lane(subscriber.url + "/a", delivery=delivery, order=order), lane(subscriber.url + "/b")
+    deliveries = Deliveries([failing, other], Limits(), on_tick=lambda _: None, outbox=KeptOutbox())
+    rows = Rows()
+    run = partial(deliveries.run, rows, 30.0, waits_for_retries=False)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    for offset in range(3):
+        rows.offer(row(offset, (0, 1)))
+    subscriber.wait_for(3, "/b")
+    open_count = 1 if order == "unordered" else 2
+    until(lambda: failing.failing and failing.progress.open_count == open_count and not failing.busy, "it failed")
+    rows.end()
+    thread.join(20.0)
+    assert not thread.is_alive(), "the end waits for the retry"
+    assert deliveries.is_finished
+    assert failing.is_drained
+    assert (failing.progress.position, failing.failing) == (1, {1: 1})
+    assert failing.progress.beyond() == (((2, 2),) if order == "unordered" else ())
+    assert (other.progress.position, other.is_parked) == (3, False)
+
+
+def test_what_hangs_at_the_end_of_the_rows_is_left_open(sink: MakeSink) -> None:
+    """Kept promise: when patience is over, the worker leaves what is in flight; it stays open for the next one."""
+    subscriber = sink()
+    subscriber.answer("/a", delay_seconds=60.0)
+    hanging, other = lane(subscriber.url + "/a"), lane(subscriber.url + "/b")
+    deliveries = Deliveries([hanging, other], Limits(), on_tick=lambda _: None, outbox=KeptOutbox())
+    rows = Rows()
+    thread = threading.Thread(target=partial(deliveries.run, rows, 0.5, waits_for_retries=False), daemon=True)
+    thread.start()
+    rows.offer(row(0, (0, 1)))
+    subscriber.wait_for(1, "/a")
+    subscriber.wait_for(1, "/b")
+    rows.end()
+    thread.join(20.0)
+    assert not thread.is_alive()
+    assert deliveries.is_finished
+    assert (hanging.is_drained, hanging.progress.position) == (True, 0)
+    assert other.progress.position == 1

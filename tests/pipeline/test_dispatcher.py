@@ -9,6 +9,7 @@ import textwrap
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from penstock.contract.model import (
     decode_report,
     encode,
 )
-from penstock.contract.telemetry import TELEMETRY_TOPIC, decode_telemetry
+from penstock.contract.telemetry import TELEMETRY_TOPIC, Telemetry, decode_telemetry
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
 from penstock.kafka import ledger, topics
@@ -111,9 +112,13 @@ class World:
         uid = str(uuid.uuid4())
         ledger.StartPositions(self.kafka).write(uid, topic, topic_id, dict.fromkeys(range(partitions), 0))
         made = Subscription(uid, "Trigger", "default", uid, topic, f"group-{uid}", url, **fields)
-        self.contract.append(f"Trigger/default/{uid}")
-        put(self.kafka.producer(), CONTRACT_TOPIC, self.contract[-1], encode(Agreement(uid, 1, (), (made,))))
+        self.agree(made)
         return made
+
+    def agree(self, made: Subscription) -> None:
+        """Writes it into the contract."""
+        self.contract.append(f"Trigger/default/{made.uid}")
+        put(self.kafka.producer(), CONTRACT_TOPIC, self.contract[-1], encode(Agreement(made.uid, 1, (), (made,))))
 
     def send(self, topic: str, ids: list[str], partition: int | None = None) -> None:
         producer = self.kafka.producer()
@@ -146,6 +151,10 @@ class World:
 
     def bad_records(self, topic: str) -> int:
         """Of this topic, as the workers have told so far."""
+        return self.counted(lambda told: told.bad_records.get(topic, 0))
+
+    def counted(self, count: Callable[[Telemetry], int]) -> int:
+        """Over all that the workers have told so far."""
         told = 0
         consumer = self.kafka.consumer()
         try:
@@ -153,7 +162,7 @@ class World:
             consumer.assign([TopicPartition(TELEMETRY_TOPIC, 0, 0)])
             while end > 0:
                 for message in consumer.consume(1000, 0.1):
-                    told += decode_telemetry(message.value()).bad_records.get(topic, 0)
+                    told += count(decode_telemetry(message.value()))
                     end = 0 if message.offset() + 1 >= end else end
         finally:
             consumer.close()
@@ -177,7 +186,13 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("dispatcher")
+    with running_dispatcher(tmp_path_factory.mktemp("dispatcher"), PENSTOCK_QUIET_MINUTES="0.05") as started:
+        yield started
+
+
+@contextmanager
+def running_dispatcher(folder: Path, **settings: str) -> Iterator[World]:
+    """With a Kafka of its own."""
     (folder / "sitecustomize.py").write_text(FAULTS)
     cluster = EmbeddedKafka(ClusterSpec(folder / "kafka", port=free_port())).start()
     kafka = cluster.connection
@@ -186,7 +201,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     topics.create_missing(kafka.admin(), [*specs, *map(topics.TopicSpec, (TELEMETRY_TOPIC, DEAD_LETTERS_TOPIC))])
     command = [sys.executable, "-m", "penstock.cli.main", "dispatcher"]
     command += ["--bootstrap-servers", kafka.bootstrap_servers, "--data-dir", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "FAULTS": str(folder), "PENSTOCK_QUIET_MINUTES": "0.05"}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "FAULTS": str(folder), **settings}
     with subprocess.Popen(command, env=environment) as process:
         yield World(kafka, folder)
         process.terminate()
@@ -444,3 +459,20 @@ def test_no_room_for_scratch_stops_nobody(world: World, sink: MakeSink) -> None:
         subscriber.wait_for(4, "/first", ONE_MINUTE)
     subscriber.wait_for(4, "/second", ONE_MINUTE)
     assert sorted(ids(subscriber.at("/first"))) == sorted(ids(subscriber.at("/second"))) == ["a", "b", "c", "d"]
+
+
+def test_transactions_are_delivered_and_their_gaps_only_counted(world: World, sink: MakeSink) -> None:
+    """Kept promise: events that were written in transactions arrive; the offsets that each leaves out are counted."""
+    subscriber = sink()
+    trigger = world.subscribe(subscriber.url + "/")
+    producer = world.kafka.producer(**{"transactional.id": str(uuid.uuid4())})
+    producer.init_transactions(30)
+    for number in range(60):
+        event = Event({"specversion": "1.0", "id": str(number), "source": "/s", "type": "t"}, b"{}")
+        record = encode_record(event)
+        producer.begin_transaction()
+        producer.produce(trigger.topic, record.value, headers=record.headers, partition=0)
+        producer.commit_transaction(30)
+    subscriber.wait_for(60)
+    assert sorted(ids(subscriber.requests), key=int) == [str(number) for number in range(60)]
+    until(lambda: world.counted(lambda told: told.gaps.get(trigger.topic, 0)) == 59, "the gaps are told")

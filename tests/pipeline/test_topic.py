@@ -52,11 +52,16 @@ class Query:
         self.must_restart = False
         self.movable: frozenset[str] = frozenset()
         self.moved: list[str] = []
+        self.may_park = True
+        self.parked_here: set[tuple[str, int]] = set()  # by the query that runs now
         self.running: tuple[tuple[Subscription, ...], frozenset[tuple[str, int]]] | None = None
         self.running_since: float | None = None
         self.topic_id: str | None = None
         self.report = QueryReport(topic, "running")
         self.world.queries.append(self)
+
+    def has_parked(self, uid: str, partition: int) -> bool:
+        return (uid, partition) in self.parked_here
 
     @property
     def partitions(self) -> int:
@@ -73,6 +78,7 @@ class Query:
             return
         self.must_restart = False
         self.moved += self.movable
+        self.parked_here.clear()
         self.topic_id = self.world.topic_id
         behind = frozenset() if self.uid else self.world.left_behind - self.apart
         pinned = {(uid, p) for uid in self.pinned_apart for p in (0, 1)}
@@ -351,3 +357,27 @@ def test_an_invalid_filter_in_the_contract_stops_nobody_else(
     topic.advance(64)
     assert not topic.report.refused
     assert ("bad", 0) in served(world)
+
+
+def test_what_a_batch_left_unfinished_is_served_again(topic: Topic, world: World, known: KnownLedger) -> None:
+    """Kept promise: a lane that a worker left with a pending retry has a query again, where none may be isolated too,
+    and also when it was isolated already."""
+    topic.advance(64)
+    shared = world.queries[0]
+    shared.may_park = False
+    known.parked_lanes = [LaneKey("a", world.topic_id, 0)]
+    shared.parked_here = {("a", 0)}
+    topic.advance(64)
+    assert len(world.queries) == 1
+    assert served(world) == EVERY_LANE
+    assert not shared.parked_here, "the shared query was not started again"
+    topic.advance(64)
+    assert not list(topic.report.apart), "its record is old: the new query is about to write another"
+    shared.may_park = True
+    park(known, world)
+    topic.advance(64)
+    isolated = world.queries[1]
+    isolated.parked_here = {("a", 0)}
+    topic.advance(64)
+    assert not isolated.parked_here, "the query of its own was not started again"
+    assert served(world) == EVERY_LANE

@@ -56,6 +56,7 @@ class Telemetry(msgspec.Struct, omit_defaults=True):
     partition: int = -1
     consumed: int = 0
     bad_records: Counts = {}  # records that are no events, by topic
+    gaps: Counts = {}  # stretches of offsets without a record, by topic
     filter_errors: dict[str, Counts] = {}  # by uid of the subscription and name of the error
     served: dict[str, Served] = {}  # by uid
     holds: dict[str, Holds] = {}  # by uid; a subscription that is not named has nothing open

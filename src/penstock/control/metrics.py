@@ -118,6 +118,7 @@ def _topics(view: View, reports: list[QueryReport]) -> Iterator[Sample]:
         (m.PRODUCED, sums.produced),
         (m.PRODUCED_FORMER, sums.produced),
         (m.BAD_RECORDS, sums.bad_records),
+        (m.GAPS, sums.gaps),
         (m.QUERY_STARTS, sums.query_starts),
     ):
         for place in sorted(places | counts.keys()):

@@ -90,6 +90,7 @@ class Sums:
     produced: Counter[str] = field(default_factory=Counter)  # by topic, as the rest
     consumed: Counter[tuple[str, int]] = field(default_factory=Counter)  # and partition
     bad_records: Counter[str] = field(default_factory=Counter)
+    gaps: Counter[str] = field(default_factory=Counter)
     query_starts: Counter[str] = field(default_factory=Counter)
     batch_gaps: dict[str, Durations] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)  # what could not be told, by part
@@ -102,6 +103,7 @@ class Sums:
             produced=self.produced.copy(),
             consumed=self.consumed.copy(),
             bad_records=self.bad_records.copy(),
+            gaps=self.gaps.copy(),
             query_starts=self.query_starts.copy(),
             batch_gaps={topic: _copied(each) for topic, each in self.batch_gaps.items()},
             dropped=self.dropped.copy(),
@@ -120,6 +122,7 @@ class Sums:
             self.addresses.setdefault(address, OfAddress()).seconds.add(spent)
         self.produced.update(told.produced)
         self.bad_records.update(told.bad_records)
+        self.gaps.update(told.gaps)
         self.query_starts.update(told.query_starts)
         if told.consumed:
             self.consumed[told.topic, told.partition] += told.consumed
@@ -237,7 +240,12 @@ class Counts:
                 self._tracks.pop(each, None)
                 self._sums.subscriptions.pop(each, None)
                 self._sums.addresses.pop(each, None)
-                for counter in (self._sums.produced, self._sums.bad_records, self._sums.query_starts):
+                for counter in (
+                    self._sums.produced,
+                    self._sums.bad_records,
+                    self._sums.gaps,
+                    self._sums.query_starts,
+                ):
                     counter.pop(each, None)
                 self._sums.batch_gaps.pop(each, None)
                 for key in [key for key in self._sums.consumed if key[0] == each]:
@@ -256,7 +264,8 @@ class Counts:
             self._close(at)
             monotonic = time.monotonic()
             for names in (told.served, told.filter_errors, told.accepted, told.rejected, told.produced,
-                          told.bad_records, told.query_starts, told.batch_gaps, (told.topic,)):  # fmt: skip
+                          told.bad_records, told.gaps, told.query_starts, told.batch_gaps,
+                          (told.topic,)):  # fmt: skip
                 self._touched.update((name, monotonic) for name in names if name)
             if is_new and told.source:
                 self._states[told.source] = State(monotonic, told.part, told.holds, told.gauges)

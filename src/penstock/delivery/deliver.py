@@ -45,6 +45,7 @@ logger = logging.getLogger("penstock.delivery")
 
 TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
+LAST_RETRY_SECONDS = 0.5  # a retry due so soon after the end of the rows is waited for
 DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
 POISON = "it ended its worker twice"
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
@@ -84,6 +85,8 @@ class Deliveries:
         self.leave: Callable[[], None] = lambda: None
         self.tracing: DeliveryTracing | None = None
         self._client = Client(self._answered, after_pause=lambda: self.after_pause(), policy=limits.policy)
+        self._ended_at = 0.0  # when the rows were over
+        self._waits_for_retries = True
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
         self._hand_over_at: float | None = None  # when the successor may go on with all lanes that are drained
@@ -93,7 +96,7 @@ class Deliveries:
     @property
     def is_finished(self) -> bool:
         """Whether nothing was begun that is not finished; what a parked lane has given away does not count."""
-        return not any(lane.busy if lane.is_parked else lane.progress.is_open for lane in self.lanes)
+        return not any(map(_is_unfinished, self.lanes))
 
     def let_go(self, patience_seconds: float, longest_seconds: float) -> None:
         """From now on begin nothing; the loop ends when what is in flight is answered, or after the longer time.
@@ -122,14 +125,18 @@ class Deliveries:
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
-    def run(self, source: Source, patience_seconds: float) -> None:
-        """Until the source is over and all is finished, its patience then is over, or it had to let go."""
+    def run(self, source: Source, patience_seconds: float, *, waits_for_retries: bool = True) -> None:
+        """Until the source is over and all is finished, its patience then is over, or it had to let go.
+
+        If it does not wait for retries, what is unfinished at the end is isolated: whoever goes on begins there.
+        """
         now = time.monotonic()
+        self._waits_for_retries = waits_for_retries
         next_tick = now + TICK_SECONDS
         try:
             while not self._is_over():
                 if source.is_over and self._deadline is None:
-                    self._deadline = now + patience_seconds
+                    self._ended_at, self._deadline = now, now + patience_seconds
                 wants_rows = not (source.is_over or self._is_full())
                 self._client.watch(source.fileno() if wants_rows else None)
                 has_rows = wants_rows and source.is_ready
@@ -150,6 +157,8 @@ class Deliveries:
                     self._outbox.settle()
                 self._timers_due()
                 self._park_who_holds_up(now)
+            if not (self._waits_for_retries or self._is_letting_go):
+                self._leave_unfinished()
         finally:
             self._client.close()
 
@@ -176,7 +185,14 @@ class Deliveries:
             return True
         if self._is_letting_go:
             return not any(lane.busy for lane in self.lanes)
-        return self.unfinished_rows == 0
+        return self.unfinished_rows == 0 or self._only_retries_are_left()
+
+    def _only_retries_are_left(self) -> bool:
+        """Nothing is in flight, and what is unfinished would keep the end of the rows waiting for long."""
+        if self._waits_for_retries or self._outbox.waiting or any(lane.busy for lane in self.lanes):
+            return False
+        due = self._timers.next_at
+        return due is None or due > self._ended_at + LAST_RETRY_SECONDS
 
     def _wait_seconds(self, next_tick: float) -> float:
         until = next_tick
@@ -230,15 +246,27 @@ class Deliveries:
         lane.complain("parked at", self.seen_offset, f"{lane.progress.open_count} events are unfinished")
         return [each for each in lane.progress.open_offsets() if each not in left]
 
+    def _leave_unfinished(self) -> None:
+        """The rows are over: lanes that are not finished stop here. Their attempts are in the ledger."""
+        for lane in self.lanes:
+            if lane.progress.is_open and not (lane.is_parked or lane.is_held_back):
+                self._park(lane)
+            if lane.is_parked and lane.busy:
+                self._abandon(lane)
+
+    def _abandon(self, lane: Lane) -> None:
+        """What is in flight; whoever goes on sends it again."""
+        for attempt in self._client.abandon(partial(_is_of, lane)):
+            if attempt.trace is not None:
+                attempt.trace.abandoned()
+            lane.drop()
+            self._let_rows_go(attempt.rows)
+
     def _end_draining(self, now: float) -> None:
         """What hangs in a parked lane is not waited for any longer than this; whoever goes on sends it again."""
         for lane, until in list(self._draining.items()):
             if now > until:
-                for attempt in self._client.abandon(partial(_is_of, lane)):
-                    if attempt.trace is not None:
-                        attempt.trace.abandoned()
-                    lane.drop()
-                    self._let_rows_go(attempt.rows)
+                self._abandon(lane)
             if now > until or lane.is_drained:
                 del self._draining[lane]
 
@@ -457,3 +485,10 @@ class Deliveries:
 
 def _is_of(lane: Lane, attempt: Attempt) -> bool:
     return attempt.lane is lane
+
+
+def _is_unfinished(lane: Lane) -> bool:
+    """A lane that is held back has no record of this worker, so nobody would know of the rows that it took."""
+    if lane.is_parked and not lane.is_held_back:
+        return lane.busy > 0
+    return lane.is_parked or lane.progress.is_open

@@ -44,6 +44,16 @@ def await_range(connection: KafkaConnection, topic: str, stopping: threading.Eve
     return 0, 0
 
 
+def first_offset(connection: KafkaConnection, topic: str, partition: int) -> int:
+    """The first one that Kafka still has. Raises KafkaException; may wait for long: to be asked in a thread."""
+    consumer = connection.consumer()
+    try:
+        first, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_SECONDS)
+        return int(first)
+    finally:
+        close_aside(consumer)
+
+
 class Ends:
     """A client of its own.
 

@@ -42,12 +42,15 @@ class DeliveryCounts:
         self._source = f"{socket.gethostname()}:{os.getpid()}:{self._place}/{self._partition}"
         self._is_aside = is_aside  # the query that the others share counts what was read
         self._told_bad = 0
+        self._told_gaps = 0
         self._told_rows = 0
         self._held_something = False
         self._told = [_values(Counts()) for _ in self._lanes]
         self._due = 0.0
 
-    def to_tell(self, bad_records: int, *, at_once: bool = False) -> tuple[Telemetry | None, DeliveryLog | None]:
+    def to_tell(
+        self, bad_records: int, gaps: int = 0, *, at_once: bool = False
+    ) -> tuple[Telemetry | None, DeliveryLog | None]:
         """None: nothing is new, or it is not time yet."""
         now = time.monotonic()
         if now < self._due and not at_once and not self._has_much():
@@ -62,18 +65,21 @@ class DeliveryCounts:
                 served[uid].outcomes = outcomes
                 lanes += self._logged(uid, noted)
         log = DeliveryLog(self._place, self._partition, lanes, self._topic_id) if lanes else None
-        return self._telemetry(bad_records, served, is_last=at_once), log
+        return self._telemetry(bad_records, gaps, served, is_last=at_once), log
 
     def _has_much(self) -> bool:
         return sum(lane.tally.attempts for lane in self._lanes) >= MOST_NOTED
 
-    def _telemetry(self, bad_records: int, served: dict[str, Served], *, is_last: bool) -> Telemetry | None:
+    def _telemetry(
+        self, bad_records: int, gaps: int, served: dict[str, Served], *, is_last: bool
+    ) -> Telemetry | None:
         bad, self._told_bad = bad_records - self._told_bad, bad_records
+        new_gaps, self._told_gaps = gaps - self._told_gaps, gaps
         rows = self._deliveries.taken_rows
         consumed, self._told_rows = rows - self._told_rows, rows
         holds = {} if is_last else self._deliveries.holds()
         held_something, self._held_something = self._held_something, bool(holds)
-        if not (served or bad or consumed or holds or held_something):
+        if not (served or bad or new_gaps or consumed or holds or held_something):
             return None
         return Telemetry(
             source=self._source,
@@ -82,6 +88,7 @@ class DeliveryCounts:
             partition=self._partition,
             consumed=0 if self._is_aside else consumed,
             bad_records={self._place: bad} if bad else {},
+            gaps={self._place: new_gaps} if new_gaps else {},
             served=served,
             holds=holds,
         )

@@ -52,6 +52,7 @@ class SparkRows:
         self._parse = parse_row_of_source if sources else parse_row
         self._file = _input_of_this_worker()
         self._expected_offset = -1
+        self.on_gap: Callable[[int, int], None] = lambda first, last: None  # told of offsets that no row came for
         self.bad_records = 0  # records that are no events, and that nobody takes for one
         self._next_complaint = 0.0
 
@@ -120,13 +121,7 @@ class SparkRows:
             if not row.matched:
                 self._note_bad_record(row.offset)
         if self._expected_offset not in (-1, row.offset):
-            logger.warning(
-                "%s/%d offsets %d to %d do not exist (deleted by retention or compaction, or no data records)",
-                self._topic,
-                self.partition,
-                self._expected_offset,
-                row.offset - 1,
-            )
+            self.on_gap(self._expected_offset, row.offset - 1)
         self._expected_offset = row.offset + 1
         return row
 

@@ -93,7 +93,7 @@ def prepare_query(
         delivered = _map_in_arrow(rows, serve or partial(serve_partition, plan.assignment))
     writer = delivered.writeStream.format("noop").outputMode("update").option("checkpointLocation", plan.checkpoint)
     if is_live:
-        writer = writer.trigger(realTime=f"{settings.live_batch_minutes} minutes")
+        writer = writer.trigger(realTime=f"{round(settings.live_batch_minutes * 60)} seconds")
     else:
         writer = writer.trigger(processingTime=f"{int(settings.bulk_interval_seconds * 1000)} milliseconds")
     return PreparedQuery(plan, session, writer, {**arrow_settings(plan.gear), **codegen_settings(matched)})

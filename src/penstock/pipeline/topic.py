@@ -161,7 +161,7 @@ class Topic:
             self._take_all_back()  # the topic was made anew
         self._topic_id = self._shared.topic_id
         if self._shared.topic_id is not None:
-            self._set_apart(self._parked())
+            self._serve_parked(self._parked())
             self._bring_back()
         pinned = self._pinned_apart()
         self._shared.wanted = self.serving
@@ -207,6 +207,21 @@ class Topic:
         uids = {each.uid for each in self.serving} - self._resetting.keys()
         parked = self._environment.ledger.parked(str(self._shared.topic_id))
         return [(lane.subscription_uid, lane.partition) for lane in parked if lane.subscription_uid in uids]
+
+    def _serve_parked(self, lanes: Iterable[Lane]) -> None:
+        """By a query of their own; where there may be none, or the one there is has parked them, by a new start.
+
+        A worker also parks what is unfinished when a batch ends: the tasks of the same query never see it again.
+        """
+        for uid, partition in lanes:
+            isolated = self._private.get(uid)
+            if partition in self._apart.get(uid, ()):
+                if isolated is not None and isolated.has_parked(uid, partition):
+                    isolated.must_restart = True
+            elif self._shared.may_park:
+                self._set_apart([(uid, partition)])
+            elif self._shared.has_parked(uid, partition):
+                self._shared.must_restart = True
 
     def _pinned_apart(self) -> frozenset[str]:
         """Those who want bulk gear while others want milliseconds."""

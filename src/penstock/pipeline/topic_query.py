@@ -108,6 +108,20 @@ class TopicQuery:
         return self._running is not None and self._running.subscriptions == self.wanted and not self.must_restart
 
     @property
+    def may_park(self) -> bool:
+        """Whether its workers leave parked lanes to other queries."""
+        return self._running is not None and self._running.assignment.limits.may_park
+
+    def has_parked(self, uid: str, partition: int) -> bool:
+        """Whether a worker of the query that runs now has parked this lane: its tasks do not go on with it."""
+        if self._running is None:
+            return False
+        entry = self._environment.ledger.entry(LaneKey(uid, self._running.assignment.topic_id, partition))
+        if entry is None or not entry.record.is_parked:
+            return False
+        return entry.generation >> claims.QUERY_SHIFT == self._running.assignment.query
+
+    @property
     def running_since(self) -> float | None:
         return self._running.since if self._running else None
 

@@ -34,11 +34,13 @@ from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection, Producer
+from penstock.kafka.ends import first_offset
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.kafka.outbox import KafkaOutbox
 from penstock.kafka.telemetry import Teller
 from penstock.pipeline.delivery_counts import DeliveryCounts, OfTopic
 from penstock.pipeline.filter_errors import FilterErrors
+from penstock.pipeline.gaps import Gaps
 from penstock.pipeline.held_lanes import READ_SECONDS, HeldLanes
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
@@ -222,6 +224,8 @@ class Holding:
         self._deliveries.tracing = tracing
         place = place_of(assignment.topic, assignment.cluster)
         log, is_aside = assignment.delivery_log, assignment.is_aside
+        self._gaps = Gaps(self._first_offset, self._report_lost)
+        source.on_gap = self._gaps.note
         of_topic = OfTopic(place, partition, assignment.topic_id)
         self._counts = DeliveryCounts(self._deliveries, of_topic, log, is_aside=is_aside)
         self._records = LaneRecords(self._ledger, self._generation, keys, lanes)
@@ -241,7 +245,8 @@ class Holding:
             if source.marks is not None:
                 self._deliveries.touch, self._deliveries.leave = source.marks.touch, source.marks.leave
             self._deliveries.take(first)
-            self._deliveries.run(source, _patience_seconds(self._assignment))
+            is_bulk = self._assignment.ends_with_input
+            self._deliveries.run(source, _patience_seconds(self._assignment), waits_for_retries=is_bulk)
         finally:
             self._close()
         if source.marks is not None:
@@ -364,9 +369,26 @@ class Holding:
     def _tell(self, *, at_once: bool = False) -> None:
         bad_records = 0 if self._assignment.is_aside else self._source.bad_records  # the others count them
         self._teller.tell(self._filter_errors.to_tell(at_once=at_once))
-        told, log = self._counts.to_tell(bad_records, at_once=at_once)
+        self._gaps.look(at_once=at_once)
+        gaps = 0 if self._assignment.is_aside else self._gaps.count
+        told, log = self._counts.to_tell(bad_records, gaps, at_once=at_once)
         self._teller.tell(told)
         self._teller.log(log)
+
+    def _first_offset(self) -> int:
+        """That Kafka still has. From a thread of its own."""
+        assignment = self._assignment
+        is_home = assignment.cluster.is_home
+        connection = assignment.connection if is_home else self._clusters.connection(assignment.cluster)
+        return first_offset(connection, assignment.topic, self._partition)
+
+    def _report_lost(self, first: int, last: int) -> None:
+        served = [lane.subscription for lane in self._deliveries.lanes if not lane.is_parked]
+        logger.error(
+            "lost: %s/%d offsets %d to %d were deleted by retention before they were delivered to %s",
+            self._assignment.topic, self._partition, first, last,
+            ", ".join(f"{each.kind.lower()} {each.namespace}/{each.name}" for each in served),
+        )  # fmt: skip
 
     # ── take-over and ledger ──────────────────────────────────────────────────────────────────────
 
@@ -438,13 +460,16 @@ class Holding:
     def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
         """Whether another query serves this lane, or is about to: nothing is delivered to it from here."""
         assignment = self._assignment
+        query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # that wrote of it last
+        is_parked = entry is not None and entry.record.is_parked
+        if is_parked and query == assignment.query:
+            return True  # by an earlier batch, whose rows do not come again: the next query goes on
         if assignment.is_aside:
             return False  # we are that query
         if (key.subscription_uid, key.partition) in assignment.apart:
             return True
-        return entry is not None and (
-            entry.record.is_parked or entry.generation >> claims.QUERY_SHIFT > assignment.query
-        )
+        # Where nobody may be isolated there is no other query: what was parked before is served here.
+        return (is_parked and assignment.limits.may_park) or query > assignment.query
 
 
 def _tracing(assignment: Assignment, partition: int) -> "DeliveryTracing | None":
@@ -478,5 +503,5 @@ def share(delivery: Delivery, window: int, partitions: int) -> LaneLimits:
 
 
 def _patience_seconds(assignment: Assignment) -> float:
-    """How long to wait for the end of all retries: in bulk gear as long as it takes, in live gear a while."""
+    """How long to wait for answers at the end: in bulk gear, also for all retries, as long as it takes."""
     return 24 * 3600.0 if assignment.ends_with_input else 5.0

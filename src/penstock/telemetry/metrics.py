@@ -128,6 +128,14 @@ BAD_RECORDS = Metric(
     ("topic",),
     "worker",
 )
+GAPS = Metric(
+    "penstock_offset_gaps_total",
+    "counter",
+    "gaps",
+    "Stretches of offsets without a record: normal after transactions and compaction.",
+    ("topic",),
+    "worker",
+)
 FILTER_ERRORS = Metric(
     "penstock_filter_errors_total",
     "counter",

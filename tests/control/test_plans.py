@@ -209,7 +209,8 @@ def test_a_filter_that_the_dispatcher_refuses_is_the_reason_of_its_trigger_alone
     refused = egress.served(plan, Told((report,)), NOON)
     assert (refused.status, refused.reason) == ("False", "FilterRefused")
     assert refused.message == "filters[0].exact: wrong"
-    others = QueryReport(TOPIC.name, "running", refused={"somebody": "wrong"})
+    uid, version = subscription.uid, subscription.version
+    others = QueryReport(TOPIC.name, "running", "", (uid,), (version,), refused={"somebody": "wrong"})
     assert egress.served(plan, Told((others,)), NOON).status == "True"
 
 

@@ -25,7 +25,6 @@ from penstock.contract.model import (
     topic_of,
 )
 from penstock.errors import PenstockError, Unavailable
-from penstock.filter.matching import matching
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import home
@@ -250,8 +249,6 @@ class Dispatcher:
         else:
             try:
                 subscriptions = decode_agreement(value).subscriptions
-                for each in subscriptions:
-                    matching([each.filters])  # or it would stop all others of its topic
             except Exception as error:  # rubbish is refused in many ways
                 self._environment.ledger.unreadable.note(CONTRACT_TOPIC, key, error)
                 return

@@ -7,6 +7,8 @@ Pieces have a fixed length, so the first place is as good as any: whatever follo
 ``(?>…)`` keeps the JVM from trying others. In: SQL of a text, and a pattern. Called by ``cesql_sql``.
 """
 
+from itertools import groupby
+
 from penstock.errors import Rejected
 from penstock.filter.sql_text import literal
 
@@ -62,13 +64,11 @@ def _expression(pieces: list[Piece]) -> str:
 
 
 def _piece(piece: Piece) -> str:
-    """Of any characters in a row a count, since the JVM calls itself for each part of an expression."""
-    found, anything = "", 0
-    for character in [*piece, ""]:
-        if character is None:
-            anything += 1
-            continue
-        if anything:
-            found, anything = f"{found}.{{{anything}}}", 0
-        found += character if character.isalnum() or not character.isascii() else f"\\{character}"
-    return found
+    """Any characters in a row become a count, since the JVM calls itself for each part of an expression."""
+    return "".join(_run(character, sum(1 for _ in run)) for character, run in groupby(piece))
+
+
+def _run(character: str | None, count: int) -> str:
+    if character is None:
+        return f".{{{count}}}"
+    return (character if character.isalnum() or not character.isascii() else f"\\{character}") * count

@@ -27,7 +27,6 @@ from penstock.contract.model import (
 )
 from penstock.contract.questions import token_path
 from penstock.errors import PenstockError, Unavailable
-from penstock.filter.matching import matching
 from penstock.http.server import ServerThread, listen
 from penstock.kafka import claims, secret_files, topics
 from penstock.kafka.clusters import Clusters
@@ -268,8 +267,6 @@ class Dispatcher:
         else:
             try:
                 agreement = decode_agreement(value)
-                for each in agreement.subscriptions:
-                    matching([each.filters])  # or it would stop all others of its topic
             except Exception as error:  # rubbish is refused in many ways
                 self._environment.ledger.unreadable.note(CONTRACT_TOPIC, key, error)
                 return

@@ -87,6 +87,10 @@ JAVA_OPTIONS = (
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
 
+# Spark walks through nested data by calling itself. Its parser takes 1,000 levels, which with the usual stack of 1 MB
+# ended the process. Memory is taken only as far as a stack grows.
+STACK = "-Xss8m"
+
 
 def start_session(
     settings: DispatcherSettings, jars: Sequence[Path], java_home: Path, java_options: Sequence[str] | None = None
@@ -107,7 +111,8 @@ def start_session(
         "spark.driver.bindAddress": settings.host,
         "spark.driver.host": settings.host,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.driver.extraJavaOptions": " ".join((STACK, *java_options)),
+        "spark.executor.extraJavaOptions": STACK,
         "spark.local.dir": str(scratch),
         "spark.python.unix.domain.socket.dir": str(socket_folder(scratch)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

@@ -26,7 +26,6 @@ _OURS = re.compile(rf"(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z) {_LEVEL} +([^
 _SPARKS = re.compile(rf"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d) {_LEVEL} ([^\s:]+): ?(.*)", re.DOTALL)
 _VALUE = r'(?:"(?:[^"\\]|\\.)*"|[^\s"=]+)'
 _ONE_FIELD = re.compile(rf" ({'|'.join(FIELDS)})=({_VALUE})")
-_FIELDS = re.compile(rf"(?: (?:{'|'.join(FIELDS)})={_VALUE})+\Z")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -106,11 +105,21 @@ def _with(line: LogLine, following: list[str]) -> LogLine:
 def _made(time: datetime, found: re.Match[str], part: str) -> LogLine:
     level, logger, message = OTHER_NAMES.get(found[2], found[2]), found[3], found[4].rstrip()
     fields: dict[str, str] = {}
-    told = _FIELDS.search(message) if logger.startswith("penstock") else None
-    if told is not None:
-        message = message[: told.start()]
-        fields = {name: _unquoted(value) for name, value in _ONE_FIELD.findall(told[0])}
+    at = _fields_at(message) if logger.startswith("penstock") else len(message)
+    if at < len(message):
+        fields = {name: _unquoted(value) for name, value in _ONE_FIELD.findall(message, at)}
+        message = message[:at]
     return LogLine(time.timestamp(), level, part, logger, message, fields)
+
+
+def _fields_at(message: str) -> int:
+    """Where the fields begin that end a line; its length when there are none. Reads the line once."""
+    begin = end = 0
+    for found in _ONE_FIELD.finditer(message):
+        if found.start() != end:
+            begin = found.start()
+        end = found.end()
+    return begin if end == len(message) else len(message)
 
 
 def _unquoted(text: str) -> str:

@@ -154,7 +154,7 @@ function toneOfFlow(row) {
 }
 
 /** The address without what is the same for all. */
-const hostOf = (row) => (row.subscriber || "nobody").replace(/^https?:\/\//, "").replace(/[/?#]+$/, "");
+const hostOf = (row) => (row.subscriber || "nobody").replace(/^https?:\/\//, "").replace(/(?<![/?#])[/?#]+$/, "");
 
 /** Rows top down: subscriptions in the order of what they read from, each of the others in the middle of its own. No lines cross. */
 function layout(ingresses, subscriptions, step) {

@@ -109,10 +109,11 @@ def _python(client: str) -> Command:
 
 def _curl(*options: str) -> Command:
     def command(url: str, data: Path) -> list[str]:
-        headers = [f"--header={name}: {value}" for name, value in EVENT.items()]
+        lines = [*(f"{name}: {value}" for name, value in EVENT.items()), "content-type: application/octet-stream"]
+        headers = [word for line in lines for word in ("--header", line)]
         return [
             _tool("curl"), "--silent", "--show-error", "--max-time", "20", "--output", os.devnull,
-            "--write-out", "1 %{http_code}", *headers, "--header=content-type: application/octet-stream",
+            "--write-out", "1 %{http_code}", *headers,
             "--data-binary", f"@{data}", *options, url,
         ]  # fmt: skip
 
@@ -131,8 +132,8 @@ CLIENTS: dict[str, tuple[Command, int]] = {
     "aiohttp": (_python("aiohttp"), 2),
     "curl": (_curl(), 1),
     "curl --http2": (_curl("--http2"), 1),
-    "curl in chunks": (_curl("--header=Transfer-Encoding: chunked"), 1),
-    "curl --http2 in chunks": (_curl("--http2", "--header=Transfer-Encoding: chunked"), 1),
+    "curl in chunks": (_curl("--header", "Transfer-Encoding: chunked"), 1),
+    "curl --http2 in chunks": (_curl("--http2", "--header", "Transfer-Encoding: chunked"), 1),
     "curl with HTTP/1.0": (_curl("--http1.0"), 1),
 }
 
@@ -145,7 +146,7 @@ def test_what_a_client_hears_is_accepted_is_stored(
     command, number = CLIENTS[client]
     path, topic = give_address(kafka, "".join(each for each in client.lower() if each.isalnum()))
     result = subprocess.run(
-        command(f"http://127.0.0.1:{receiver.port}{path}", data_file), capture_output=True, text=True, timeout=120
+        command(f"http://127.0.0.1:{receiver.port}{path}", data_file), capture_output=True, text=True, timeout=220
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.split("\n")[:number] == [f"{place + 1} 202" for place in range(number)], result.stderr

@@ -40,7 +40,7 @@ def test_idle_connection_does_not_hold_it(kafka: KafkaConnection) -> None:
     """Neither an idle connection nor a request that never becomes complete keeps an ending receiver alive."""
     give_address(kafka, "shared")
     with running(kafka, drain_seconds=1.0) as receiver, receiver.connect() as idle, receiver.connect() as slow:
-        slow.sendall(b"POST /tests/shared HTTP/1.1\r\nContent-Length: 10\r\n\r\n")
+        slow.sendall(b"POST /tests/shared HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n")
         assert receiver.end() == 0
         assert idle.recv(1) == b""
 

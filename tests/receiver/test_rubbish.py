@@ -130,7 +130,9 @@ def test_body_beyond_the_limit(receiver: Receiver, address: Address) -> None:
     assert receiver.send("/nobody", b"z" * MEGABYTE).status == 404
 
 
-@pytest.mark.parametrize("start", [b"POST / HTTP/1.1\r\nX: ", b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n"])
+@pytest.mark.parametrize(
+    "start", [b"POST / HTTP/1.1\r\nX: ", b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n"]
+)
 def test_slow_loris(receiver: Receiver, start: bytes) -> None:
     """A head or body that comes in drips is ended with 408, although there is always something coming."""
     with receiver.connect() as connection:

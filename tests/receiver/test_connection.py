@@ -1,0 +1,86 @@
+"""A connection on its own, with a path that fails: what the parser hides is an answer, and a line of the log."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from penstock.receiver import answers
+from penstock.receiver.accept import Ingress
+from penstock.receiver.answers import Answer
+from penstock.receiver.connection import Connection
+from penstock.receiver.inflight import Inflight
+from penstock.receiver.request import Request
+from penstock.receiver.settings import ReceiverSettings
+from penstock.receiver.site import Site
+from tests.waiting import until
+
+REQUEST = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class FailingIngress:
+    """A path that fails at one of its steps."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+
+    def begin(self, request: Request) -> Answer | None:
+        self._fail("begin")
+        return None
+
+    def accept(self, request: Request, reply: Callable[[Answer], None]) -> None:
+        self._fail("accept")
+        reply(answers.ACCEPTED)
+
+    def refused(self, request: Request | None, answer: Answer) -> None:
+        pass
+
+    def _fail(self, step: str) -> None:
+        if step == self._step:
+            raise RuntimeError(f"{step} failed")
+
+
+def _answer(step: str) -> bytes:
+    """What a connection answers to a request."""
+
+    async def story() -> bytes:
+        ingress = cast(Ingress, FailingIngress(step))
+        site = Site(ReceiverSettings(), ingress, Inflight(10, 1_000_000))
+        server = await asyncio.get_running_loop().create_server(lambda: Connection(site), "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(REQUEST)
+            line = await asyncio.wait_for(reader.readline(), 20)
+            writer.close()
+            await asyncio.to_thread(until, lambda: not site.connections, "the end of the connection")
+            assert (site.inflight.bytes, len(site.unfinished), site.unfinished.bytes) == (0, 0, 0)
+        return line
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize("step", ["begin", "accept"])
+def test_a_step_that_fails_is_a_logged_500(step: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An exception in a step of the path is a 500, and the log has it with its traceback."""
+    with caplog.at_level(logging.ERROR):
+        assert _answer(step).startswith(b"HTTP/1.1 500 ")
+    assert f"RuntimeError: {step} failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "callback", ["on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body", "on_message_complete"]
+)
+def test_a_callback_of_the_parser_that_fails_is_a_logged_500(
+    callback: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for whatever the parser calls; only what is no proper HTTP is a 400."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a callback failed")
+
+    monkeypatch.setattr(Connection, callback, fail)
+    with caplog.at_level(logging.ERROR):
+        assert _answer("").startswith(b"HTTP/1.1 500 ")
+    assert "RuntimeError: a callback failed" in caplog.text

@@ -1,0 +1,165 @@
+"""The usual HTTP clients with their defaults: whatever is acknowledged to them is stored byte for byte.
+
+Each client is a small program in ``senders/`` that sends the same data as events 1, 2 and so on, with its length and
+in chunks, and prints the status of each. A client whose tool is not on this machine is skipped, but not where CI is
+set.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.kafka import ivy
+from penstock.kafka.cache import cache_dir, locked
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.jars import Jar
+from penstock.kafka.java import java_home
+from penstock.kafka.progress import Silent
+from tests.receiver.running import EVENT, Receiver, count, give_address, records, running
+
+SENDERS = Path(__file__).parent / "senders"
+DATA = bytes(range(256)) * 400  # more than a socket takes at once, and nothing that is text
+
+Command = Callable[[str, Path], list[str]]
+
+
+@pytest.fixture(scope="module")
+def receiver(kafka: KafkaConnection) -> Iterator[Receiver]:
+    give_address(kafka, "senders")  # a receiver is ready when there is a contract
+    with running(kafka) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def data_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("senders") / "data"
+    file.write_bytes(DATA)
+    return file
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{name} is not installed")
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def _java(name: str, jars: str = "") -> Command:
+    def command(url: str, data: Path) -> list[str]:
+        _tool("javac")
+        path = ["-cp", _class_path(jars)] if jars else []
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *path]
+        return [_tool("java"), *options, str(SENDERS / f"{name}.java"), url, str(data)]
+
+    return command
+
+
+def _class_path(group: str) -> str:
+    """The jars of a client, fetched once into the cache folder."""
+    table = tomllib.loads((SENDERS / "jars.toml").read_text())[group]
+    jars = []
+    for entry in table:
+        organisation, name, version = entry["coordinate"].split(":")
+        jars.append(Jar(organisation, name, version, entry["bytes"], entry["sha256"]))
+    folder = cache_dir() / "tests" / group
+    with locked(cache_dir(), Silent()):
+        missing = [jar for jar in jars if not jar.is_in(folder)]
+        if missing:
+            folder.mkdir(parents=True, exist_ok=True)
+            workspace = folder / "fetching"
+            found = ivy.download(java_home() / "bin" / "java", missing, workspace, Silent())
+            for jar, file in found.arrived.items():
+                assert jar.matches(file), f"{jar.coordinate} has another content than the pinned one"
+                file.replace(folder / jar.file_name)
+            shutil.rmtree(workspace)
+            assert all(jar.is_in(folder) for jar in jars), found.complaints
+    return os.pathsep.join(str(folder / jar.file_name) for jar in jars)
+
+
+def _go(url: str, data: Path) -> list[str]:
+    return [_tool("go"), "run", str(SENDERS / "main.go"), url, str(data)]
+
+
+def _fetch(url: str, data: Path) -> list[str]:
+    return [_tool("node"), str(SENDERS / "fetch.mjs"), url, str(data)]
+
+
+def _axios(url: str, data: Path) -> list[str]:
+    node, npm, folder = _tool("node"), _tool("npm"), cache_dir() / "tests" / "axios"
+    with locked(cache_dir(), Silent()):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json", "axios.cjs"):
+            shutil.copy(SENDERS / name, folder)
+        if not (folder / "node_modules").is_dir():
+            subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, check=True, timeout=120)
+    return [node, str(folder / "axios.cjs"), url, str(data)]
+
+
+def _python(client: str) -> Command:
+    return lambda url, data: [sys.executable, str(SENDERS / "python_clients.py"), client, url, str(data)]
+
+
+def _curl(*options: str) -> Command:
+    def command(url: str, data: Path) -> list[str]:
+        lines = [*(f"{name}: {value}" for name, value in EVENT.items()), "content-type: application/octet-stream"]
+        headers = [word for line in lines for word in ("--header", line)]
+        return [
+            _tool("curl"), "--silent", "--show-error", "--max-time", "20", "--output", os.devnull,
+            "--write-out", "1 %{http_code}", *headers,
+            "--data-binary", f"@{data}", *options, url,
+        ]  # fmt: skip
+
+    return command
+
+
+CLIENTS: dict[str, tuple[Command, int]] = {
+    "java HttpClient": (_java("JavaHttpClient"), 2),
+    "OkHttp": (_java("OkHttpSender", "okhttp"), 2),
+    "Vert.x": (_java("VertxSender", "vertx"), 3),
+    "Go net/http": (_go, 2),
+    "Node fetch": (_fetch, 2),
+    "axios": (_axios, 2),
+    "requests": (_python("requests"), 2),
+    "httpx": (_python("httpx"), 2),
+    "aiohttp": (_python("aiohttp"), 2),
+    "curl": (_curl(), 1),
+    "curl --http2": (_curl("--http2"), 1),
+    "curl in chunks": (_curl("--header", "Transfer-Encoding: chunked"), 1),
+    "curl --http2 in chunks": (_curl("--http2", "--header", "Transfer-Encoding: chunked"), 1),
+    "curl with HTTP/1.0": (_curl("--http1.0"), 1),
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_client_hears_is_accepted_is_stored(
+    receiver: Receiver, kafka: KafkaConnection, data_file: Path, client: str
+) -> None:
+    """All of its requests get 202, and the data of each is stored byte for byte."""
+    command, number = CLIENTS[client]
+    path, topic = give_address(kafka, "".join(each for each in client.lower() if each.isalnum()))
+    result = subprocess.run(
+        command(f"http://127.0.0.1:{receiver.port}{path}", data_file), capture_output=True, text=True, timeout=220
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n")[:number] == [f"{place + 1} 202" for place in range(number)], result.stderr
+    found = records(kafka, topic)
+    assert sorted(dict(each.headers())["ce_id"] for each in found) == [b"%d" % (place + 1) for place in range(number)]
+    assert all(each.value() == DATA for each in found)
+
+
+def test_curl_with_prior_knowledge_of_http2(receiver: Receiver, kafka: KafkaConnection, data_file: Path) -> None:
+    """Who speaks HTTP/2 at once is not kept waiting: the connection is closed, and nothing is stored."""
+    path, topic = give_address(kafka, "priorknowledge")
+    url = f"http://127.0.0.1:{receiver.port}{path}"
+    command = _curl("--http2-prior-knowledge")(url, data_file)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode not in (0, 28), result.stderr  # 28: it waited until its own time was over
+    assert count(kafka, topic) == 0

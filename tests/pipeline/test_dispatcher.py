@@ -475,4 +475,5 @@ def test_transactions_are_delivered_and_their_gaps_only_counted(world: World, si
         producer.commit_transaction(30)
     subscriber.wait_for(60)
     assert sorted(ids(subscriber.requests), key=int) == [str(number) for number in range(60)]
-    until(lambda: world.counted(lambda told: told.gaps.get(trigger.topic, 0)) == 59, "the gaps are told")
+    # A query that was replaced meanwhile does not know of the gap before its first row.
+    until(lambda: 30 <= world.counted(lambda told: told.gaps.get(trigger.topic, 0)) <= 59, "the gaps are told")

@@ -225,6 +225,8 @@ class Holding:
         place = place_of(assignment.topic, assignment.cluster)
         log, is_aside = assignment.delivery_log, assignment.is_aside
         self._gaps = Gaps(self._first_offset, self._report_lost)
+        for first, last in source.first_gaps:
+            self._gaps.note(first, last)
         source.on_gap = self._gaps.note
         of_topic = OfTopic(place, partition, assignment.topic_id)
         self._counts = DeliveryCounts(self._deliveries, of_topic, log, is_aside=is_aside)

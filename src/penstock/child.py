@@ -18,7 +18,7 @@ from pathlib import Path
 
 RUN_VARIABLE = "PENSTOCK_RUN_ID"
 PR_SET_PDEATHSIG = 1
-PRIVATE_UMASK = 0o077  # what a child writes is its owner's only
+PRIVATE_UMASK = 0o077  # only the owner can read what a child process writes
 POLL_SECONDS = 0.05
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

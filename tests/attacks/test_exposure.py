@@ -219,7 +219,7 @@ def test_sparks_workers_meet_it_in_a_folder_of_their_owner(tmp_path: Path, monke
 def test_a_dispatcher_alone_refuses_to_open_a_spark_without_a_secret(tmp_path: Path) -> None:
     """Kept promise: the same holds without ``up``."""
     settings = DispatcherSettings(data_dir=str(tmp_path), master="spark://10.0.0.5:7077", advertise="10.0.0.5")
-    with pytest.raises(Misconfigured, match="anybody's messages"):
+    with pytest.raises(Misconfigured, match="messages of any client"):
         start_session(settings, [], java.java_home())
 
 
@@ -244,8 +244,8 @@ def test_sparks_secret_is_made_for_each_run_and_shown_nowhere(spark: "SparkSessi
 @pytest.mark.parametrize(
     ("settings", "reason", "remedy"),
     [
-        ({}, "asks nobody for a login", "--kafka-auth scram"),
-        ({"kafka_auth": "scram", "advertise": "0.0.0.0"}, "no single address", "--advertise"),
+        ({}, "does not ask for a login", "--kafka-auth scram"),
+        ({"kafka_auth": "scram", "advertise": "0.0.0.0"}, "not a single address", "--advertise"),
         ({"kafka_auth": "scram", "master": "spark://127.0.0.2:7077"}, "secret", "PENSTOCK_SPARK_SECRET_FILE"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Who may reach what: private files, tokens."""
+"""Access control: private files, bearer tokens, host names, and the addresses that may be connected to."""

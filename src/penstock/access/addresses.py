@@ -1,9 +1,9 @@
 """Which network addresses Penstock may connect to on behalf of a resource.
 
-Two rules. Addresses of link-local networks and of clouds' metadata services are always refused: who can write a
-resource must not read a machine's credentials. Everything else that is not public (loopback, private networks) is
-refused only where the operator says so (``PENSTOCK_PRIVATE_ADDRESSES=refuse``). An IPv4 address inside an IPv6 one
-is judged too, since gateways forward to it.
+Two rules. Addresses of link-local networks and of clouds' metadata services are always refused: a user who can write
+a resource must not be able to read a machine's credentials. Everything else that is not public (loopback, private
+networks) is refused only if the operator sets it so (``PENSTOCK_PRIVATE_ADDRESSES=refuse``). An IPv4 address inside
+an IPv6 one is checked too, since gateways forward to it.
 
 Called where a connection begins: by the delivery client for every socket, by ``kafka/connection.py`` for every
 client of another cluster; and when a resource is applied, for addresses that are written as numbers.
@@ -31,7 +31,7 @@ PRIVATE_ADDRESSES_SETTING: PrivateAddresses = setting(
 )
 
 RESOLVE_SECONDS = 0.3  # how long a caller waits for a name; the look-up goes on without it
-RESOLVED_SECONDS = 30.0  # how long a looked-up name counts
+RESOLVED_SECONDS = 30.0  # how long the result of a look-up is used
 MOST_NAMES = 1000  # kept at a time
 
 _NEVER = tuple(
@@ -90,7 +90,7 @@ class AddressPolicy:
         """Raises Misconfigured when the host is, or resolves to, an address that must not be connected to.
 
         Unavailable while the name is still being looked up. A name that does not resolve passes: the client that
-        connects reports that. The name may lead elsewhere a moment later; only the delivery client checks the very
+        connects reports that. The name may resolve to another address later; only the delivery client checks the very
         address that it connects to.
         """
         literal = literal_address(host)
@@ -107,7 +107,7 @@ class AddressPolicy:
                 self.check_host(host, what)
 
 
-ALWAYS = AddressPolicy()  # the rule that no setting lifts
+ALWAYS = AddressPolicy()  # the rule that no setting turns off
 
 
 def literal_address(host: str) -> str:
@@ -164,7 +164,7 @@ def _parsed(text: str) -> Address:
 
 
 class _Names:
-    """Names as they were looked up lately. A slow name server must not block who asks, so a thread asks it."""
+    """Names that were looked up lately. A slow name server must not block the caller, so a thread asks it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

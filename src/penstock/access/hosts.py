@@ -1,7 +1,7 @@
 """Host names by which a port may be reached.
 
-A page of a stranger can let its own name point to this machine (DNS rebinding). The browser then sends the page's
-requests here, with the stranger's name as Host. So a server accepts only names that cannot be a stranger's.
+A web page of an attacker can make its own DNS name point to this machine (DNS rebinding). The browser then sends the
+page's requests here, with the attacker's name as Host. So a server accepts only names that an attacker cannot own.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def name_of(authority: str) -> str | None:
-    """The name in ``name``, ``name:8090``, ``127.0.0.1:8090`` or ``[::1]:8090``; None when it is none of these."""
+    """The name in ``name``, ``name:8090``, ``127.0.0.1:8090`` or ``[::1]:8090``; None for any other form."""
     text = authority.lower()
     if text.startswith("["):
         name, closed, rest = text[1:].partition("]")
@@ -50,7 +50,7 @@ def is_loopback(name: str) -> bool:
 
 
 def allowed_names(text: str) -> frozenset[str]:
-    """Of a list with commas. Raises Misconfigured for what is no host name."""
+    """The names in a list with commas. Raises Misconfigured for anything that is not a host name."""
     return frozenset(_allowed_name(each.strip()) for each in text.split(",") if each.strip())
 
 

@@ -20,10 +20,10 @@ def keep_private() -> None:
 
 
 def tighten(folder: Path) -> None:
-    """Takes all rights of others from the folder and what is in it. Links are not followed.
+    """Removes all rights of other users from the folder and its content. Links are not followed.
 
     The folder itself comes last: its mode proves that everything below was done, so the next start has nothing to do.
-    What belongs to somebody else stays as it is; only its owner may change it.
+    Files of other users stay as they are; only their owner may change them.
     """
     if not folder.is_dir() or not others_may_read(folder):
         return
@@ -40,7 +40,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """The whole file or none of it, also after a crash: a complete draft is synced to the disk, then renamed."""
+    """Writes the whole file or nothing, even in a crash: a temporary file is synced to the disk, then renamed."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

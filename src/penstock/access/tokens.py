@@ -1,4 +1,4 @@
-"""Bearer tokens in files of their owner: who can read the file may use the port.
+"""Bearer tokens in files that only their owner can read: everyone who can read the file may use the port.
 
 The process that serves a port makes the token; its callers read the file. A token is never logged or shown.
 """
@@ -15,7 +15,7 @@ SCHEME = "Bearer "
 
 
 def make_token(path: Path) -> str:
-    """A new token in this file. An older one there is valid no more."""
+    """Writes a new token into this file. The old one is no longer valid."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     try:
         make_private_folder(path.parent)
@@ -43,7 +43,7 @@ def read_token(path: Path) -> str:
 
 
 def keep_token(path: Path) -> str:
-    """The token of this file, which is made when there is none."""
+    """The token in this file; it is made if there is none."""
     return read_token(path) if path.exists() else make_token(path)
 
 

@@ -23,14 +23,14 @@ class NotFound(Rejected):
 
 
 class Unauthorized(Rejected):
-    """The server requires a token, and had none or a wrong one."""
+    """The server requires a token, and got none or a wrong one."""
 
 
 class Client:
     def __init__(
         self, server: str, timeout_seconds: float = TIMEOUT_SECONDS, *, data_dir: Path | None = None
     ) -> None:
-        """``data_dir``: where its token may be; by default as this environment says."""
+        """``data_dir``: where its token may be; by default from the environment."""
         parts = urlsplit(server if "://" in server else f"http://{server}")
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -55,7 +55,7 @@ class Client:
         return self._call("GET", path)[0]
 
     def text(self, path: str) -> str:
-        """What is no JSON, such as metrics."""
+        """An answer that is not JSON, such as metrics."""
         return self._raw("GET", path)[1].decode(errors="replace")
 
     def listing(self, kind: Kind, namespace: str | None) -> list[Resource]:

@@ -1,4 +1,4 @@
-"""Which token the command line shows to which server.
+"""Which token the command line sends to which server.
 
 The token of the data directory goes only to the server that ``up`` runs from that directory, so no other server sees
 it. A file that the user names goes to the server that the user names. Used by ``client``.
@@ -20,7 +20,7 @@ DEFAULT_DATA_DIR = ".penstock"
 
 
 def token_for(host: str, port: int, data_dir: Path | None = None) -> str | None:
-    """None when there is no token for this server. Raises Misconfigured when a file that was named is of no use."""
+    """None if there is no token for this server. Raises Misconfigured if a file that the user named is unusable."""
     named = os.environ.get(TOKEN_FILE)
     if named:
         return read_token(Path(named).expanduser())
@@ -32,7 +32,7 @@ def token_for(host: str, port: int, data_dir: Path | None = None) -> str | None:
     try:
         return read_token(Path(path))
     except Misconfigured:
-        return None  # not ours to read; whether one is required is the server's to say
+        return None  # the file of another user; the server answers 401 if it requires a token
 
 
 def _is_server_of(state: dict[str, object], host: str, port: int) -> bool:

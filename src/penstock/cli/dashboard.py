@@ -16,14 +16,14 @@ def dashboard(
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
-    """Prints a link to the dashboard that works once, within two minutes.
+    """Prints a link to the dashboard that works once and expires after two minutes.
 
     \b
     penstock dashboard
     penstock dashboard --no-open
     penstock dashboard --server http://10.0.0.5:8090 --token-file admin.token
 
-    The link signs one browser in for twelve hours; the token itself never goes there.
+    The link signs in one browser for twelve hours. The browser never gets the token itself.
     """
     from penstock.cli.client import Client
 

@@ -37,7 +37,7 @@ def in_foreground(settings: UpSettings) -> None:
     plan.require_protection(settings)
     shown = screen()
     fetch.fetch_missing(shown)
-    keep_private()  # not before: the cache folder may be for all users
+    keep_private()  # not earlier: the cache folder may be shared by all users
 
     def show(event: Event) -> None:
         shown.event(event)

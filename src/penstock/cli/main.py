@@ -105,7 +105,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
 
 def _global_first(arguments: list[str]) -> list[str]:
-    """``--debug`` and ``--token-file FILE`` are understood wherever they stand."""
+    """``--debug`` and ``--token-file FILE`` may stand anywhere on the command line."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     own: list[str] = []
     moved: list[str] = []

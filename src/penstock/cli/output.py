@@ -1,7 +1,7 @@
 """What commands print: tables that never wrap, JSON, YAML. Data goes to stdout, all else to stderr.
 
 On a terminal, columns that do not fit are dropped, the least needed first; a pipe gets everything, without colour.
-All text passes ``visible`` on its way out: control characters of foreign text never reach the terminal.
+All text passes ``visible`` on its way out: control characters in text from others never reach the terminal.
 """
 
 import json

@@ -50,25 +50,25 @@ def check(settings: UpSettings) -> None:
 
 
 def require_protection(settings: UpSettings) -> None:
-    """Refuses to open a port to others that does not ask who is there.
+    """Refuses to open a port to other machines if it does not authenticate its clients.
 
-    Spark's own ports and the dispatcher's always ask: for a secret of the run, and for a token.
+    Spark's own ports and the dispatcher's port always do: with a secret of the run, and with a token.
     """
     address = settings.advertise
     if address is None:
         return
     if address in ("", "0.0.0.0", "::", "*"):
         raise Misconfigured(
-            f'"{address}" is no single address', hint="--advertise 10.0.0.5, an address of this machine"
+            f'"{address}" is not a single address', hint="--advertise 10.0.0.5, an address of this machine"
         )
     if not settings.bootstrap_servers and settings.kafka_auth == "none":
         raise Misconfigured(
-            f"--advertise {address} opens the embedded Kafka, which asks nobody for a login",
+            f"--advertise {address} opens the embedded Kafka, which does not ask for a login",
             hint="--kafka-auth scram",
         )
     if not is_local(settings.master) and not settings.spark_secret_file:
         raise Misconfigured(
-            f"--advertise {address} opens Spark, and {settings.master} has no secret to check who is there",
+            f"--advertise {address} opens Spark, and {settings.master} has no secret to authenticate its clients",
             hint="PENSTOCK_SPARK_SECRET_FILE=FILE with the spark.authenticate.secret of that cluster",
         )
 

@@ -116,7 +116,7 @@ def _record_python(process: "Process", seconds: float, path: Path) -> None:
     command = [dumps.py_spy(), "record", "--pid", str(process.pid), "--duration", str(max(1, round(seconds))),
                "--output", str(path), "--format", "flamegraph", "--rate", "200"]  # fmt: skip
     _require_writable(path)
-    keep_private()  # code paths and names are the owner's only
+    keep_private()  # only the owner may read code paths and names
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         try:

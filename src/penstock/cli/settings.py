@@ -86,7 +86,7 @@ def _running_controller(server: str) -> list[dict[str, Any]] | None:
     from penstock.cli.client import Client, Unauthorized
     from penstock.errors import PenstockError
 
-    client = Client(server, timeout_seconds=2.0)  # outside: a token file of no use is an error
+    client = Client(server, timeout_seconds=2.0)  # outside the try: a token file that cannot be used is an error
     try:
         return list(client.get("/api/penstock/settings"))
     except Unauthorized:

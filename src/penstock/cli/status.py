@@ -45,7 +45,7 @@ def _show(system: dict[str, Any], resources: list[tuple[Any, list[Any]]]) -> Non
     required = "is required" if system.get("token_required") else "is not required on this machine"
     say(f"dashboard: `penstock dashboard`; a token {required}")
     if system.get("problems"):
-        show("\n" + coloured("what is not read as it is stored", "bold"))
+        show("\n" + coloured("stored objects with problems", "bold"))
         for each in system["problems"]:
             show(f"{each['key']}: {each['why']}")
     if not any(found for _, found in resources):

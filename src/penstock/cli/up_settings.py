@@ -25,9 +25,9 @@ class UpSettings:
     spark_secret_file: str = setting("", "file with the secret that a Spark cluster shares; a local Spark makes one")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
     admin_port: int = setting(8090, "the port of the admin API and the dashboard")
-    allowed_hosts: str = setting("", "further host names by which the admin API is reached, with commas")
+    allowed_hosts: str = setting("", "further host names of the admin API, with commas")
     admin_auth: Literal["auto", "always"] = setting(
-        "auto", "whether the admin API requires a token; auto: when it listens beyond this machine"
+        "auto", "whether the admin API requires a token; auto: if it listens on an address that is not loopback"
     )
     admin_token_file: str = setting("", "where that token is kept; empty: run/admin.token in the data directory")
     kafka_port: int = setting(9092, "the port of the embedded Kafka; further brokers take the next ones")
@@ -62,7 +62,7 @@ class UpSettings:
 
     @property
     def inner_host(self) -> str:
-        """Where the parts find each other; nobody else has to."""
+        """Where the parts of Penstock reach each other."""
         return self.advertise or "127.0.0.1"
 
     @property

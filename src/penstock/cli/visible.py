@@ -1,4 +1,4 @@
-"""Foreign text on a terminal: control characters and marks of writing direction are shown, never obeyed.
+"""Text from others on a terminal: control characters and marks of writing direction are shown as escapes.
 
 Event data, names and messages may hold sequences that move the cursor, set the window's title or turn the text round.
 Every line that a command prints goes through here (``output``). Pure.
@@ -7,8 +7,8 @@ Every line that a command prints goes through here (``output``). Pure.
 import re
 import secrets
 
-_C0 = r"\x00-\x08\x0b-\x1f\x7f"  # but for tab and newline
-# C1, direction marks and overrides, line separators, invisible marks and tags, halves of surrogate pairs.
+_C0 = r"\x00-\x08\x0b-\x1f\x7f"  # except tab and newline
+# C1, direction marks and overrides, line separators, invisible marks and tags, lone surrogates.
 _OTHERS = (
     r"\x80-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     r"\U000e0000-\U000e007f\ud800-\udfff"
@@ -16,7 +16,7 @@ _OTHERS = (
 _HIDDEN = re.compile(f"[{_C0}{_OTHERS}]")
 _HIDDEN_IN_A_LINE = re.compile(f"[\t\n{_C0}{_OTHERS}]")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
-# Nobody can guess it, so text from elsewhere cannot pass for a colour of ours.
+# It cannot be guessed, so text from others cannot imitate our colours.
 _MARK = f"\x00{secrets.token_hex(8)}:"
 _COLOUR = re.compile(f"{_MARK}([0-9;]+)m")
 

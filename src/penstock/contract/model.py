@@ -151,7 +151,7 @@ class QueryReport(msgspec.Struct, frozen=True, omit_defaults=True):
     subscriptions: tuple[str, ...] = ()  # uids it serves
     versions: tuple[str, ...] = ()  # of each of them, what it is served as (``Subscription.version``)
     apart: tuple[str, ...] = ()  # uids of those among them that have a query of their own: they are slow
-    failures: dict[str, str] = {}  # uids of those whose own query does not run, and why
+    failures: dict[str, str] = {}  # by uid: why the subscription's own query does not run
     gear: Literal["live", "bulk", "cold"] = "live"
     since: float = 0.0  # seconds since the epoch
     warnings: tuple[str, ...] = ()  # events that retention will take before they are delivered
@@ -190,7 +190,9 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: msgspec.Raw  # in CloudEvents' JSON form
     redriven: float = 0.0  # when it was sent again
     answer: str = ""  # how the body of the last answer began
-    topic_id: str = ""  # as Kafka has it: a topic made anew has another; letters of former versions have none
+    topic_id: str = (
+        ""  # as Kafka has it: a topic that was made again has another; dead letters of earlier versions have none
+    )
 
     @property
     def key(self) -> str:
@@ -199,7 +201,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def dead_letter_key(uid: str, topic_id: str, partition: int, offset: int) -> str:
-    """A subscription may read several topics, and a topic may be made anew: its letters do not replace others."""
+    """A subscription may read several topics, and a topic may be made again: their dead letters stay separate."""
     return "/".join(each for each in (uid, topic_id, str(partition), str(offset)) if each)
 
 

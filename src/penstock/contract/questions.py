@@ -2,7 +2,7 @@
 
 ``Search`` is the body of ``POST /search``, ``Verdicts`` that of ``POST /verdicts``. A topic goes by its place
 (``place_of``): where its cluster is, and with which credentials, the dispatcher knows from the contract alone. The
-dispatcher writes a new token into a file when it starts; a question comes with it.
+dispatcher writes a new token into a file when it starts; every question carries it.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ import msgspec
 from penstock.errors import Rejected
 
 MOST_ROWS = 1000
-UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)  # what msgspec raises for bytes of a stranger
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)  # what msgspec raises for invalid bytes
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +45,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def token_path(data_dir: str, token_file: str) -> Path:
-    """Where the token is of a dispatcher with these settings. Only its owner can read the file."""
+    """The token file of a dispatcher with these settings. Only its owner can read the file."""
     return Path(token_file or Path(data_dir, "run", "dispatcher.token")).expanduser().absolute()
 
 

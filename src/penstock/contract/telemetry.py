@@ -103,7 +103,7 @@ class DeliveryLog(msgspec.Struct, frozen=True, array_like=True):
     topic: str  # its place
     partition: int
     lanes: list[LaneLog]
-    topic_id: str = ""  # logs of former versions have none
+    topic_id: str = ""  # logs of earlier versions have none
 
 
 OFFSETS, SECONDS, SHORT_SECONDS, STATUSES = "q", "d", "f", "H"  # how columns are packed: typecodes of ``array``

@@ -54,6 +54,6 @@ def address_of(resource: Resource) -> str | None:
     ports = [each.get("port") for each in spec.get("ports") or [] if each.get("port")]
     port = f":{ports[0]}" if ports and ports[0] != HTTP_PORT else ""
     host = str(spec["externalName"])
-    if host_problems(host, "spec.externalName"):  # stored by a version that took it
+    if host_problems(host, "spec.externalName"):  # stored by a version that accepted it
         return None
     return f"http://{f'[{host}]' if ':' in host else host}{port}/"

@@ -18,7 +18,9 @@ class Contract:
     def __init__(self, connection: KafkaConnection) -> None:
         self._records = Records(connection, CONTRACT_TOPIC)
         self._values: dict[str, bytes] = {}
-        self._unreadable: dict[str, str] = {}  # by key: why; they are replaced when their resource is looked at
+        self._unreadable: dict[
+            str, str
+        ] = {}  # by key: the reason; they are replaced when their resource is reconciled
         self._agreements: dict[str, tuple[bytes, Agreement]] = {}  # decoded once
         self._map: Map | None = None
         self._lock = threading.Lock()
@@ -33,12 +35,12 @@ class Contract:
             try:
                 self._decoded(key, value)
             except (msgspec.DecodeError, RecursionError) as error:
-                logger.warning("what is agreed for %s cannot be read and is skipped: %s", key, error)
-                self._unreadable[key] = f"what is agreed for it cannot be read and is skipped: {error}"
+                logger.warning("the contract record of %s cannot be read and is skipped: %s", key, error)
+                self._unreadable[key] = f"its contract record cannot be read and is skipped: {error}"
                 del self._values[key]
 
     def problems(self) -> Mapping[str, str]:
-        """What cannot be read, by key."""
+        """Records that cannot be read, by key."""
         return self._records.problems | self._unreadable
 
     def keys(self) -> list[str]:

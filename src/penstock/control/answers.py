@@ -13,11 +13,11 @@ from penstock.errors import Rejected
 from penstock.filter.check import Problem
 
 LONGEST_BODY = 900_000  # as a record it must fit into a message of Kafka's default size
-DEEPEST_BODY = 100  # objects and lists within each other
+DEEPEST_BODY = 100  # nested objects and lists
 
 
 class JSONResponse(responses.JSONResponse):
-    """Never fails for what others have written: text that is no Unicode, NaN, any depth."""
+    """Never fails for data from others: text that is not Unicode, NaN, any depth."""
 
     def render(self, content: Any) -> bytes:
         return json_content.as_bytes(content)
@@ -38,7 +38,7 @@ class TooLarge(Rejected):
 
 
 async def json_body(request: Request, *, if_empty: Any = None) -> Any:
-    """Every JSON body of the API comes through here. No more of it is read than may be kept."""
+    """Every JSON body of the API is read here, up to the limit and no further."""
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
@@ -67,7 +67,7 @@ async def json_object(request: Request, *, if_empty: Any = None) -> dict[str, An
 
 
 def _require_shallow(found: Any) -> None:
-    """What is nested deeper would end somebody's recursion later, here or in another process."""
+    """Deeper nesting would end a recursion later, in this process or in another."""
     level = [found]
     for _ in range(DEEPEST_BODY + 1):
         level = [child for each in level for child in _children(each)]

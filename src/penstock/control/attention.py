@@ -17,7 +17,7 @@ def attention(view: View, document: Row) -> list[Item]:
     for row in document["ingresses"]:
         if row["ready"] == "False":
             found.append((1, _item("bad", row["key"], "is not ready", row["reason"], _resource(row))))
-    found += [(1.5, _item("bad", key, "is not read as it is stored", why, _place(key))) for key, why in view.problems]
+    found += [(1.5, _item("bad", key, "cannot be read as stored", why, _place(key))) for key, why in view.problems]
     for row in document["subscriptions"]:
         found += _subscription(view, row)
     found += [

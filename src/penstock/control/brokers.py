@@ -35,7 +35,7 @@ def configure(broker: Resource, around: Surroundings) -> Configured:
     consumer_of(broker, data)  # for its triggers: said here if it makes no sense
     most = max(
         settings.partitions_limit, int(noted(broker).get(names.NOTED_PARTITIONS) or 0)
-    )  # what it has, it keeps
+    )  # it keeps the partitions that it has
     external = annotations_of(broker).get(names.EXTERNAL_TOPIC)
     topic = TopicSpec(
         name=external or names.broker_topic(namespace_of(broker), name_of(broker)),

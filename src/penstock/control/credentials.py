@@ -1,12 +1,12 @@
 """What a resource may take of a Secret, and which servers may get it.
 
-A KafkaSource names single keys of Secrets and a server of its own choice. Without rules, whoever may write a source
-could send any password of the namespace to a stranger. So:
+A KafkaSource names single keys of Secrets and any server. Without rules, everyone who may write a source could send
+any password of the namespace to a server of their own. So:
 
 - a user and a password come from the keys that are meant for them (``USER_KEYS``, ``PASSWORD_KEYS``), or from keys
   that the Secret itself lists in ``penstock.dev/kafka-keys``;
 - they are never sent with less protection than the Secret asks for: without TLS where it names a protocol with TLS,
-  or with another mechanism than its own;
+  or with a mechanism other than its own;
 - a Secret that names its servers (``penstock.dev/servers``) is for these only, also for brokers, channels and sinks.
 
 Pure. Called by ``sources`` and ``clusters``; every refusal is a condition of the resource.
@@ -30,7 +30,7 @@ class Refused(Misconfigured):
 
 
 def check_key(field: str, key: str, secret: Resource | None, shown: str) -> None:
-    """Whether a source may send what is under this key as its user or password."""
+    """Whether a source may send the value of this key as its user or password."""
     meant = USER_KEYS if field == "user" else PASSWORD_KEYS
     listed = _listed(annotations_of(secret).get(names.SECRET_KAFKA_KEYS, "")) if secret else ()
     if key in meant or key in listed:
@@ -51,8 +51,8 @@ def check_protection(data: Mapping[str, bytes], shown: str, *, has_tls: bool, me
     own = mechanism_of(data)
     if own and own != mechanism:
         raise Refused(
-            f"Secret {shown} is for another mechanism than {mechanism}",
-            hint="let spec.net.sasl.type name the key of the Secret that holds its mechanism",
+            f"Secret {shown} is for a mechanism other than {mechanism}",
+            hint="in spec.net.sasl.type, name the key of the Secret that holds its mechanism",
         )
 
 

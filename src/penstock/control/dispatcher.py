@@ -97,7 +97,7 @@ async def _lines(url: str, path: str, token: str, body: bytes) -> AsyncGenerator
             _check(url, status, found)
             yield found
     except ValueError as error:
-        raise Unavailable(f"the dispatcher at {url} did not answer as one does: {error}", hint=HINT) from error
+        raise Unavailable(f"the dispatcher at {url} sent an invalid answer: {error}", hint=HINT) from error
     finally:
         writer.close()
 

@@ -180,7 +180,7 @@ class Told:
 def served(plan: Plan, told: Told, now: datetime) -> Condition:
     """True once starts and contract are durable, and the dispatcher serves it as it is now.
 
-    While no dispatcher lives it is True too: the next one begins with what is agreed now, at the start positions.
+    While no dispatcher runs it is True too: the next one begins with the present contract, at the start positions.
     """
     if plan.refused:
         return false(plan.served, "EndlessLoop", plan.refused)
@@ -213,7 +213,7 @@ def served(plan: Plan, told: Told, now: datetime) -> Condition:
             if version is None:
                 return unknown(plan.served, "NotServedYet", "the dispatcher does not serve it yet; no event is lost")
             if version != each.version:
-                return unknown(plan.served, "TakingOver", "the last change is not in force yet")
+                return unknown(plan.served, "TakingOver", "the dispatcher does not serve the last change yet")
     return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
 
 

@@ -165,7 +165,7 @@ async def streamed(lines: AsyncGenerator[Line, None]) -> Response:
 def received(found: Found) -> float:
     """Seconds since the epoch: as the receiver noted it, or as Kafka has it."""
     stamp = dict(found.headers).get(RECEIVED) or b""
-    is_time = stamp.isdigit() and len(stamp) <= LONGEST_STAMP  # anybody may write headers
+    is_time = stamp.isdigit() and len(stamp) <= LONGEST_STAMP  # any sender may write headers
     return int(stamp) / 1e6 if is_time else found.time_ms / 1e3
 
 
@@ -221,7 +221,7 @@ def stored(world: World, place: str, partition: int, offset: int) -> Stored:
 
 
 def whole_event(found: Stored) -> Line:
-    """The row, and everything else. Data that is no JSON, or cannot be written as JSON, is only there in base64."""
+    """The row, and everything else. Data that is not JSON, or cannot be written as JSON, is there only in base64."""
     data = found.event.data
     try:
         value = None if data is None else parsed(data)

@@ -157,7 +157,7 @@ def _verdicts(world: World, event: Stored, subscriptions: Sequence[Subscription]
 def _log(
     world: World, event: Stored, topic_id: str, pairs: Sequence[tuple[Subscription, Verdict, Position]]
 ) -> Logged:
-    """Read until the outcome is known for everybody who wanted the event, or up to its end."""
+    """Read until the outcome is known for all subscriptions that wanted the event, or up to its end."""
     wanted = {each.uid for each, verdict, position in pairs if verdict[0] and position.begins_at is None}
     finished = {each.uid for each, verdict, position in pairs if verdict[0] and position.is_finished}
 
@@ -181,7 +181,7 @@ def _log(
 
 
 def _topic_id(world: World, event: Stored) -> str:
-    """Of the topic that the event is in; empty when that was deleted this moment."""
+    """Of the topic that the event is in; empty if the topic has just been deleted."""
     topic = event.place.topic
     state = topics.describe(world.admin_of(event.place.cluster), [topic]).get(topic)
     return state.topic_id if state is not None else ""
@@ -194,13 +194,13 @@ def _letters(world: World, event: Stored, topic_id: str) -> dict[str, Indexed]:
 
 
 def is_about(letter: Indexed, event: Stored, topic_id: str) -> bool:
-    """Partition and offset are not enough: a topic that was made anew begins with the same ones."""
+    """Partition and offset are not enough: a topic that was made again begins with the same ones."""
     at = (event.place.topic, event.found.partition, event.found.offset)
     if (letter.topic, letter.partition, letter.offset) != at:
         return False
     if letter.topic_id and topic_id:
         return letter.topic_id == topic_id
-    # Written by a former version: at least it must not be older than the event, nor be about another one.
+    # Written by an earlier version: at least it must not be older than the event, or belong to another event.
     is_same = letter.id == event.event.attributes.get("id", "")[:LONGEST_ID]
     return is_same and letter.time >= event.found.time_ms / 1000 - SLACK_SECONDS
 

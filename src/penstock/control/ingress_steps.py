@@ -50,7 +50,7 @@ def _find(world: World, resource: Resource) -> Findings:
     kind, around = resource["kind"], world.surroundings
     try:
         config = CONFIGURE[kind](resource, around)
-    except credentials.Refused as error:  # what was accepted before must not go there either
+    except credentials.Refused as error:  # events that were accepted before must not go there either
         world.contract.remove(key_of(resource))
         refused = false("ConfigParsed", "SecretRefused", f"{error.message}; {error.hint}")
         return Findings((refused, *ingress.unknown_from(1)), is_topic_known=False)

@@ -1,8 +1,8 @@
-"""What may stand in JSON here, and JSON of what others have written.
+"""What JSON may contain here, and how data from others is written as JSON.
 
-A lone surrogate, NaN, a number of a thousand digits or a list in a list in a list … passes through a lenient parser
-and breaks whoever writes it out again. ``problems`` refuses such content on its way in, ``cleaned`` replaces it where
-it has been stored already, and ``as_bytes`` never fails for it. Pure. Used by the store, the API and its streams.
+A lenient parser accepts a lone surrogate, NaN, a number of a thousand digits, or lists nested very deep. Writing such
+a value out again fails. ``problems`` refuses it in requests, ``cleaned`` replaces it in what is stored already, and
+``as_bytes`` never fails for it. Pure. Used by the store, the API and its streams.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.filter.check import Problem
 
-DEEPEST = 64  # objects and lists in each other: far more than any resource needs
+DEEPEST = 64  # nested objects and lists: far more than any resource needs
 MOST_PROBLEMS = 20
 SMALLEST, LARGEST = -(2**63), 2**64 - 1
 MOST_BITS = 4096  # of a number that is written out
@@ -45,7 +45,7 @@ def problems(value: Any, where: str = "") -> list[Problem]:
 
 def _scalar_problem(value: Any) -> str:
     if isinstance(value, str):
-        return "is no Unicode text: it has a lone surrogate" if _SURROGATE.search(value) else ""
+        return "is not Unicode text: it has a lone surrogate" if _SURROGATE.search(value) else ""
     if isinstance(value, bool) or value is None or isinstance(value, dict | list | tuple):
         return ""
     if isinstance(value, int):
@@ -63,7 +63,7 @@ def _inside(path: str, name: Any) -> str:
 
 
 def readable(text: str) -> str:
-    """Without what cannot be written out."""
+    """The text with everything replaced that cannot be written out."""
     return _SURROGATE.sub(REPLACEMENT, text)
 
 
@@ -85,7 +85,7 @@ def cleaned(value: Any, depth: int = 0) -> Any:
 
 
 def as_bytes(value: Any) -> bytes:
-    """JSON that everybody can read; what cannot be written out is replaced."""
+    """JSON that every parser can read; values that cannot be written are replaced."""
     try:
         return _encoded(value)
     except (ValueError, RecursionError):
@@ -97,7 +97,7 @@ def _encoded(value: Any) -> bytes:
 
 
 def parsed(raw: bytes) -> Any:
-    """Raises ValueError for what is no JSON, and for what would not come back as it is."""
+    """Raises ValueError for invalid JSON, and for values that could not be written again unchanged."""
     try:
         value = json.loads(raw)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""How much may be stored: partitions, resources, bytes. Pure; asked by the store before it writes."""
+"""Limits of what is stored: partitions, resources, bytes. Pure; the store asks before it writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ REMEDY = "delete some that are not needed, or start the controller with a higher
 
 
 class LimitReached(Rejected):
-    """No more of them; what is there stays."""
+    """No further resource is stored; the present ones stay."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class View:
     recent: Mapping[str, Recent]  # by uid or address
     holds: Mapping[str, Holds]  # by uid, of all workers together
     warnings: tuple[tuple[str, str], ...] = ()  # by topic: events that retention will take
-    problems: tuple[StoredProblem, ...] = ()  # what is stored and cannot be read
+    problems: tuple[StoredProblem, ...] = ()  # stored objects that cannot be read
 
 
 def view_of(world: World, sight: Sight, now: float) -> View:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 2.0
-LARGEST_ANSWER = 64 * 1024  # nobody looks at the body
+LARGEST_ANSWER = 64 * 1024  # the body is not used
 FRESH_SECONDS = 0.5  # many brokers are reconciled at once; the receiver is asked for all of them together
 
 

@@ -117,7 +117,7 @@ class Reconciler:
                 try:
                     self._add_everything()
                 except Exception:
-                    logger.exception("not all resources could be looked at")
+                    logger.exception("not all resources could be reconciled")
                 next_resync = time.monotonic() + self._world.settings.resync_seconds
             for key in self._work.take(max(0.0, next_resync - time.monotonic())):
                 if self._stopping.is_set():
@@ -150,7 +150,7 @@ class Reconciler:
     def reconcile(self, key: str) -> bool:
         """Makes one resource true; whether nothing is left to wait for."""
         if key in self._world.store.unreadable():
-            return True  # what was agreed for it when it could be read still holds
+            return True  # its contract from when it could be read still holds
         kind, namespace, name = (*key.split("/", 2), "", "")[:3]
         resource = self._world.store.get(kind, namespace, name)
         if resource is None:

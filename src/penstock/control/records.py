@@ -20,7 +20,7 @@ class Records:
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
         self.topic = topic
         self.is_doubtful = False
-        self.problems: dict[str, str] = {}  # records that are no entries of a table at all
+        self.problems: dict[str, str] = {}  # records that are not entries of a table at all
         self._connection = connection
         self._producer: Any = None
 

@@ -15,17 +15,19 @@ from penstock.settings import setting
 class ControllerSettings:
     host: str = setting("127.0.0.1", "the address the admin API listens on")
     admin_port: int = setting(8090, "the port of the admin API and the dashboard")
-    allowed_hosts: str = setting("", "further host names by which the admin API is reached, with commas")
+    allowed_hosts: str = setting("", "further host names of the admin API, with commas")
     admin_auth: Literal["auto", "always"] = setting(
-        "auto", "whether the admin API requires a token; auto: when it listens beyond this machine"
+        "auto", "whether the admin API requires a token; auto: if it listens on an address that is not loopback"
     )
     admin_token_file: str = setting("", "where that token is kept; empty: run/admin.token in the data directory")
     metrics_open: Literal["auto", "on", "off"] = setting(
-        "auto", "whether /metrics is open without the token; auto: when no token is required"
+        "auto", "whether /metrics is open without the token; auto: if no token is required"
     )
-    admin_connections: int = setting(512, "open connections to the admin port; beyond it the idlest are closed")
+    admin_connections: int = setting(
+        512, "open connections to the admin port; beyond it the one that has been idle longest is closed"
+    )
     admin_connections_per_address: int = setting(
-        0, "of these from one address; 0: no limit, since callers behind a balancer share one"
+        0, "the same for one client address; 0: no limit, since clients behind a load balancer share one"
     )
     ingress_host: str = setting("", "the host name in the addresses of brokers; empty: that of `host`")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")
@@ -46,7 +48,7 @@ class ControllerSettings:
     )
     most_resources_in_namespace: int = setting(2000, "resources in one namespace")
     most_resources: int = setting(10000, "resources in all namespaces together")
-    largest_resource_bytes: int = setting(768 * 1024, "size of a resource as JSON, without its status")
+    largest_resource_bytes: int = setting(768 * 1024, "largest size of a resource as JSON, without its status")
     default_replication_factor: int = setting(0, "copies of a new broker's topic; 0: three, or as many as brokers")
     default_retention_ms: int = setting(7 * 24 * 3600 * 1000, "how long a broker's topic keeps events")
     core_replication_factor: int = setting(0, "copies of Penstock's own topics; 0: three, or as many as brokers")

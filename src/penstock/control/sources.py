@@ -102,7 +102,7 @@ def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
     if data is None:
         return cluster_of(servers, None, around.lookup, around.settings)
     _check(data)
-    without = cluster_of(servers, None, around.lookup, around.settings)  # refuses what are no servers
+    without = cluster_of(servers, None, around.lookup, around.settings)  # refuses invalid servers
     if not without.is_home:
         _check_servers(source, servers, around)
     namespace, name = kept_secret(source)
@@ -147,7 +147,7 @@ def _credentials(source: Resource, around: Surroundings) -> dict[str, bytes] | N
 def _login(source: Resource, sasl: dict[str, Any], around: Surroundings, *, has_tls: bool) -> dict[str, bytes]:
     """Mechanism, user and password, if their Secrets may be used so."""
     namespace = namespace_of(source)
-    holders: dict[str, secret_files.Data] = {}  # what the Secrets hold from which user and password come
+    holders: dict[str, secret_files.Data] = {}  # the data of the Secrets that user and password come from
     for field in ("user", "password"):
         reference = (sasl.get(field) or {}).get("secretKeyRef")
         if reference:
@@ -168,7 +168,7 @@ def _login(source: Resource, sasl: dict[str, Any], around: Surroundings, *, has_
 
 
 def _check_servers(source: Resource, servers: str, around: Surroundings) -> None:
-    """Every Secret that the source names may say which servers it is for."""
+    """Every Secret that the source names may list the servers that it is for."""
     namespace, net = namespace_of(source), spec_of(source).get("net") or {}
     fields = [
         field for part in ("sasl", "tls") for field in (net.get(part) or {}).values() if isinstance(field, dict)

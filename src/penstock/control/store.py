@@ -42,7 +42,7 @@ class Invalid(Rejected):
 
 
 class Malformed(Invalid):
-    """It holds what no JSON can: not a wrong resource, but no resource at all."""
+    """It has values that JSON cannot contain, so it is not even an invalid resource."""
 
 
 class Conflict(Rejected):
@@ -59,7 +59,7 @@ class Store(Protocol):
         ...
 
     def problems(self) -> Mapping[str, str]:
-        """What is wrong with stored objects, by key: they are skipped, or a part of them is replaced."""
+        """Problems of stored objects, by key: they are skipped, or a part of them is replaced."""
         ...
 
     def apply(self, applied: Any, *, dry_run: bool = False, replaces: bool = False) -> tuple[Resource, Verdict]:
@@ -101,7 +101,7 @@ class KafkaStore:
         self._records = Records(connection, RESOURCES_TOPIC)
         self._limits = limits
         self._clock = clock
-        # Replaced, never altered: readers need no lock and never wait.
+        # Replaced, never changed in place: readers need no lock and never wait.
         self._objects: dict[str, Resource] = {}
         self._unreadable: dict[str, str] = {}
         self._repaired: dict[str, str] = {}
@@ -192,7 +192,7 @@ class KafkaStore:
             return self._write(self._versioned(marked), "MODIFIED")
 
     def _delete_unreadable(self, kind: str, namespace: str, name: str) -> Resource | None:
-        """Nobody knows what there is to take apart: the record goes, and the contract with it."""
+        """Its parts cannot be read, so only the record and its contract are deleted."""
         key = f"{kind}/{namespace}/{name}"
         if key not in self._unreadable:
             return None
@@ -269,21 +269,21 @@ class KafkaStore:
         self._version = max([self._version, *versions])
 
     def _note(self, key: str) -> None:
-        """Its record was written anew, or is gone."""
+        """Its record was written again, or deleted."""
         self._unreadable = {each: why for each, why in self._unreadable.items() if each != key}
         self._repaired = {each: why for each, why in self._repaired.items() if each != key}
 
     def _tell(self, event: str, resource: Resource) -> None:
-        """It is stored: a listener that fails must not make it look otherwise, nor keep it from the others."""
+        """The change is stored: a listener that fails must not make it look refused, or hide it from others."""
         for listener in self._listeners:
             try:
                 listener(event, resource)
             except Exception:
-                logger.exception("a change of %s was not taken in everywhere", key_of(resource))
+                logger.exception("a listener failed on a change of %s", key_of(resource))
 
 
 def _check_versions(what: str, metadata: Mapping[str, Any], old: Resource | None) -> None:
-    """As Kubernetes does it: who changes what he has read loses nobody else's change. Raises Conflict."""
+    """As in Kubernetes: a change of an old version must not overwrite a newer change. Raises Conflict."""
     for field in ("resourceVersion", "uid"):
         meant = metadata.get(field)
         if not meant:

@@ -1,4 +1,4 @@
-"""Reads a stored resource, whoever wrote it. Called by the store when it reads its topic.
+"""Reads a stored resource, which any process may have written. Called by the store when it reads its topic.
 
 In: key and value of a record. Out: the resource, or why it cannot be used. What every reader of all resources does
 with each of them is tried here once, so that one bad object does not stop the work for the others. Pure.
@@ -41,7 +41,7 @@ def read(key: str, raw: bytes) -> Read:
     except Unreadable:
         raise
     except Exception as error:
-        why = f"it has not the form of a resource ({type(error).__name__}: {error})"
+        why = f"it does not have the form of a resource ({type(error).__name__}: {error})"
         raise Unreadable(json_content.readable(why)[:LONGEST_REASON]) from None
     return Read(resource, _shown(found))
 
@@ -49,11 +49,13 @@ def read(key: str, raw: bytes) -> Read:
 def _shown(found: list[Problem]) -> str:
     if not found:
         return ""
-    return "some of it cannot be stored and is replaced: " + "; ".join(f"{p.field} {p.message}" for p in found[:3])
+    return "some of its values are not valid and are replaced: " + "; ".join(
+        f"{p.field} {p.message}" for p in found[:3]
+    )
 
 
 def _check(key: str, resource: Any) -> None:
-    _is(isinstance(resource, dict), "it is no object")
+    _is(isinstance(resource, dict), "it is not an object")
     _is(isinstance(resource.get("kind"), str) and resource["kind"] in BY_NAME, "its kind is not known")
     metadata = resource.get("metadata")
     _is(isinstance(metadata, dict), "it has no metadata")
@@ -66,7 +68,7 @@ def _check(key: str, resource: Any) -> None:
     for field in ("labels", "annotations"):
         _check_texts(metadata.get(field), f"metadata.{field}")
     for field in ("spec", "status"):
-        _is(isinstance(resource.get(field) or {}, dict), f"{field} is no object")
+        _is(isinstance(resource.get(field) or {}, dict), f"{field} is not an object")
     _check_status(status_of(resource))
     _check_references(resource)
 
@@ -74,22 +76,22 @@ def _check(key: str, resource: Any) -> None:
 def _check_status(status: dict[str, Any]) -> None:
     _check_texts(status.get("annotations"), "status.annotations")
     conditions = status.get("conditions") or []
-    _is(isinstance(conditions, list), "status.conditions is no list")
+    _is(isinstance(conditions, list), "status.conditions is not a list")
     for each in conditions:
         is_condition = isinstance(each, dict) and isinstance(each.get("status"), str)
-        _is(is_condition, "status.conditions holds what is no condition")
-    _is(isinstance(status.get("address") or {}, dict), "status.address is no object")
+        _is(is_condition, "status.conditions has an item that is not a condition")
+    _is(isinstance(status.get("address") or {}, dict), "status.address is not an object")
 
 
 def _check_references(resource: Resource) -> None:
-    """What is done with all resources whenever one of them changes: an exception is the answer."""
+    """Tries what is done with all resources whenever one of them changes; raises if that fails."""
     for _ in references(resource):
         pass
     starts.noted_starts(resource)
     ingress.topic_of(resource)
     ingress.noted_cluster(resource)
     if resource["kind"] == SUBSCRIPTION.name:
-        _is(isinstance(spec_of(resource).get("channel"), dict), "spec.channel is no object")
+        _is(isinstance(spec_of(resource).get("channel"), dict), "spec.channel is not an object")
     if resource["kind"] == CONFIG_MAP.name:
         _check_texts(resource.get("data"), "data")
         understood(resource.get("data") or {})
@@ -98,7 +100,7 @@ def _check_references(resource: Resource) -> None:
 def _check_texts(value: Any, where: str) -> None:
     given = value or {}
     is_well = isinstance(given, dict) and all(isinstance(each, str) for each in given.values())
-    _is(is_well, f"{where} is no map of text to text")
+    _is(is_well, f"{where} is not a map of text to text")
 
 
 def _is(well: object, otherwise: str) -> None:

@@ -1,4 +1,4 @@
-"""What cannot be read of all that is stored: for the status, and for the list of what needs attention."""
+"""Stored records that cannot be read: for the status, and for the list of what needs attention."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

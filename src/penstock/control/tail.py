@@ -113,7 +113,10 @@ class Tail:
             self._tell("problem", {"error": error.message, "hint": error.hint})
         except Exception as error:
             logger.exception("a tail of %s ended", self._place.place)
-            self._tell("problem", {"error": f"the tail ended: {error}", "hint": "the log of the controller says why"})
+            self._tell(
+                "problem",
+                {"error": f"the tail ended: {error}", "hint": "`penstock logs controller` shows the reason"},
+            )
         finally:
             self._following.close()
 

@@ -163,7 +163,7 @@ def _annotations_size_problems(annotations: Any) -> list[Problem]:
 
 
 def _unsupported_problems(metadata: Mapping[str, Any]) -> list[Problem]:
-    """Fields on which somebody may rely, and that would be without effect here."""
+    """Fields that a user may rely on, but that have no effect here."""
     found = [
         Problem(f"metadata.{field}", f"{effect}; leave the field out")
         for field, effect in _WITHOUT_EFFECT.items()

@@ -107,7 +107,7 @@ def host_problems(host: str, where: str) -> list[Problem]:
 
 
 def shown_briefly(value: Any) -> str:
-    """Foreign text for a message: quoted, escaped, and cut."""
+    """Text from others, for a message: quoted, escaped, and cut."""
     text = ascii(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 

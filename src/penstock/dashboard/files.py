@@ -11,7 +11,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 INDEX = "index.html"
-USED_LINK = "used-link.html"  # what a login link shows that works no more
+USED_LINK = "used-link.html"  # shown for a login link that no longer works
 LARGEST_IN_ALL = 150_000  # bytes of all pages together, as they are sent: what loads at once needs no more
 
 _TYPES = {

@@ -69,7 +69,7 @@ class Client:
         self, done: Done, *, after_pause: Callable[[], None] = lambda: None, policy: AddressPolicy = ALWAYS
     ) -> None:
         self._done = done  # called with the tag given to send, and the answer
-        self._after_pause = after_pause  # called before any answer, when nobody has listened for long
+        self._after_pause = after_pause  # called before any answer, if the sockets were not read for long
         self._policy = policy
         self._idle: list[_Handle] = []
         self._unsendable: list[tuple[Any, Answer]] = []

@@ -45,7 +45,7 @@ logger = logging.getLogger("penstock.delivery")
 
 TICK_SECONDS = 0.05
 IDLE_TICK_SECONDS = 0.5
-LAST_RETRY_SECONDS = 0.5  # a retry due so soon after the end of the rows is waited for
+LAST_RETRY_SECONDS = 0.5  # after the end of the rows, retries due within this time are waited for
 DRAIN_SECONDS = 30.0  # what is in flight in a parked lane may take so long
 POISON = "it ended its worker twice"
 STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to it
@@ -89,8 +89,8 @@ class Deliveries:
         self._waits_for_retries = True
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
-        self._hand_over_at: float | None = None  # when the successor may go on with all lanes that are drained
-        self.hand_over: Callable[[], None] = lambda: None  # called once, when some lanes are still busy by then
+        self._hand_over_at: float | None = None  # when the successor may continue all drained lanes
+        self.hand_over: Callable[[], None] = lambda: None  # called once, if some lanes are still busy at that time
         self.after_pause: Callable[[], None] = lambda: None  # called before anything more is begun
 
     @property
@@ -99,9 +99,9 @@ class Deliveries:
         return not any(map(_is_unfinished, self.lanes))
 
     def let_go(self, patience_seconds: float, longest_seconds: float) -> None:
-        """From now on begin nothing; the loop ends when what is in flight is answered, or after the longer time.
+        """From now on begins nothing; the loop ends when all in flight is answered, or after the longer time.
 
-        A successor does not wait for slow lanes: after the shorter time ``hand_over`` is called; the loop goes on.
+        A successor does not wait for slow lanes: ``hand_over`` is called after the shorter time. The loop goes on.
         """
         if not self._is_letting_go:
             self._is_letting_go = True
@@ -110,13 +110,13 @@ class Deliveries:
             self._hand_over_at = now + patience_seconds
 
     def go_on(self, lane: Lane, position: int, beyond: Iterable[Range], failing: Mapping[int, int]) -> None:
-        """With a lane that was held back: whoever served it before has handed it over, at this position."""
+        """Continues a lane that was held back: the earlier worker has handed it over, at this position."""
         self._let_rows_go(lane.go_on(position, beyond, failing))
         if not lane.is_parked:
             self._begin_waiting(lane, time.monotonic())
 
     def isolate(self, lane: Lane) -> list[int]:
-        """Nothing more begins in this lane; somebody else goes on with it. The offsets of what is in flight."""
+        """Begins nothing more in this lane; another query continues it. Returns the offsets that are in flight."""
         return [] if lane.is_parked else self._park(lane)
 
     def holds(self) -> dict[str, Holds]:
@@ -126,9 +126,9 @@ class Deliveries:
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
     def run(self, source: Source, patience_seconds: float, *, waits_for_retries: bool = True) -> None:
-        """Until the source is over and all is finished, its patience then is over, or it had to let go.
+        """Until the source is over and all is finished or its patience is over, or until the hand-over is done.
 
-        If it does not wait for retries, what is unfinished at the end is isolated: whoever goes on begins there.
+        If it does not wait for retries, unfinished lanes are isolated at the end; another query continues them.
         """
         now = time.monotonic()
         self._waits_for_retries = waits_for_retries
@@ -188,7 +188,7 @@ class Deliveries:
         return self.unfinished_rows == 0 or self._only_retries_are_left()
 
     def _only_retries_are_left(self) -> bool:
-        """Nothing is in flight, and what is unfinished would keep the end of the rows waiting for long."""
+        """Nothing is in flight, and the retries that are left would delay the end for long."""
         if self._waits_for_retries or self._outbox.waiting or any(lane.busy for lane in self.lanes):
             return False
         due = self._timers.next_at
@@ -255,7 +255,7 @@ class Deliveries:
                 self._abandon(lane)
 
     def _abandon(self, lane: Lane) -> None:
-        """What is in flight; whoever goes on sends it again."""
+        """Gives up what is in flight; the next worker sends it again."""
         for attempt in self._client.abandon(partial(_is_of, lane)):
             if attempt.trace is not None:
                 attempt.trace.abandoned()
@@ -488,7 +488,7 @@ def _is_of(lane: Lane, attempt: Attempt) -> bool:
 
 
 def _is_unfinished(lane: Lane) -> bool:
-    """A lane that is held back has no record of this worker, so nobody would know of the rows that it took."""
+    """A lane that is held back has no record of this worker, so the rows that it took would be lost."""
     if lane.is_parked and not lane.is_held_back:
         return lane.busy > 0
     return lane.is_parked or lane.progress.is_open

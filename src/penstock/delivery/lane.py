@@ -327,14 +327,14 @@ class Lane:
         self._room = 0
 
     def go_on(self, position: int, beyond: Iterable[Range], failing: Mapping[int, int]) -> list[Row]:
-        """From where the predecessor has come to by now; the rows that it finished, and that this lane forgets."""
+        """Continues where the predecessor is now. Forgets and returns the rows that the predecessor finished."""
         self.is_held_back = False
         self._room = self._limits.window
         self.is_dirty = True
         self.failing = dict(failing)
         finished = set(self.progress.catch_up(position, beyond))
         if not finished or self.is_parked:
-            return []  # a lane that is parked holds no rows
+            return []  # an isolated lane holds no rows
         rows = [row for row in self._waiting if row.offset in finished]
         self._waiting = deque(row for row in self._waiting if row.offset not in finished)
         return rows

@@ -53,7 +53,7 @@ class Progress:
         return at >= 0 and offset <= self._before[at][1]
 
     def catch_up(self, position: int, beyond: Iterable[Range]) -> list[int]:
-        """Takes over what somebody else has finished meanwhile; the offsets of it that were open here."""
+        """Takes in what another worker has finished meanwhile. Returns those of its offsets that were open here."""
         self._next, self._before = max(self._next, position), sorted(beyond)
         self._firsts = [first for first, _ in self._before]
         finished = [each for each in self._open if each < position or self._is_before(each)]

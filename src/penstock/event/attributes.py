@@ -105,7 +105,7 @@ def check_attributes(attributes: Mapping[str, str]) -> None:
 
 
 def check_lengths(attributes: Mapping[str, str], most_bytes: int) -> None:
-    """That no attribute is longer than this, in UTF-8. What evaluates filters has to look at all of it each time."""
+    """Checks that no attribute is longer than this, in UTF-8: every filter has to read all of it."""
     for name, value in attributes.items():
         length = max(len(name), len(value))
         if length <= most_bytes and not value.isascii():
@@ -113,7 +113,7 @@ def check_lengths(attributes: Mapping[str, str], most_bytes: int) -> None:
         if length > most_bytes:
             raise Rejected(
                 f"attribute {_short(name)} is {length:,} bytes long; at most {most_bytes:,} are taken",
-                hint="what is large belongs into the data",
+                hint="put large values into the data",
             )
 
 

@@ -1,4 +1,4 @@
-"""Patterns with stars, as people write them in searches: ``order.*`` fits ``order.created``. Pure.
+"""Patterns with stars, as people write them in searches: ``order.*`` matches ``order.created``. Pure.
 
 The time is linear in the text: each piece is looked for once, at the first place where it fits. A regular expression
 with several ``.*`` tries all places of each piece with all places of the next.

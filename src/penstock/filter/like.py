@@ -24,7 +24,7 @@ def like(text: str, pattern: str) -> str:
     if len(pieces) > 1 and max(map(len, pieces)) > LONGEST_PIECE:
         raise Rejected(f"LIKE takes at most {LONGEST_PIECE} characters before, between or behind two %")
     if len(pieces) > MOST_PIECES:
-        raise Rejected(f"LIKE takes fewer than {MOST_PIECES} of %")
+        raise Rejected(f"LIKE takes at most {MOST_PIECES - 1} %")
     if not any(None in piece for piece in pieces):
         words = ["".join(filter(None, piece)) for piece in pieces]
         match words:
@@ -40,7 +40,7 @@ def like(text: str, pattern: str) -> str:
 
 
 def _pieces(pattern: str) -> list[Piece]:
-    """What stands between the %; several of them in a row are one."""
+    """The parts between the %; several % in a row count as one."""
     pieces: list[Piece] = [[]]
     characters = iter(enumerate(pattern))
     for at, character in characters:
@@ -64,7 +64,7 @@ def _expression(pieces: list[Piece]) -> str:
 
 
 def _piece(piece: Piece) -> str:
-    """Any characters in a row become a count, since the JVM calls itself for each part of an expression."""
+    """A run of _ becomes a count, since the JVM's matcher recurses for each part of an expression."""
     return "".join(_run(character, sum(1 for _ in run)) for character, run in groupby(piece))
 
 

@@ -1,8 +1,8 @@
-"""Foreign text in Spark's SQL: every string and every name that goes into a statement comes from here.
+"""Text from others in Spark's SQL: every string and every name that goes into a statement comes from here.
 
 In: text from a filter, a contract record or a question. Out: SQL that means exactly this text. Raises Rejected for
 what cannot be written. Names are checked here again, although they were checked when the resource was applied: a
-contract record or a question may come from somebody else.
+contract record or a question may come from another program.
 """
 
 import re
@@ -17,7 +17,7 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 def literal(text: str) -> str:
     """Text as a literal. The dollar too is escaped: in whole statements Spark replaces ${env:NAME}."""
     if SURROGATE.search(text):
-        raise Rejected("half a pair of surrogates is not text")
+        raise Rejected("text must not contain a lone surrogate")
     return f"'{ESCAPED.sub(_escape, text)}'"
 
 

@@ -1,5 +1,5 @@
-"""How a port with few callers is served: the admin port, and the port of the dispatcher. Not that for events.
+"""The server of ports with few callers: the admin port and the dispatcher's port. Not of the ingress port.
 
-``server`` listens and runs a Starlette application, ``protocol`` is one connection, ``heads`` says which requests are
-malformed, ``guard`` limits what all connections of a port hold together.
+``server`` listens and runs a Starlette application, ``protocol`` is one connection, ``heads`` refuses
+malformed requests, ``guard`` limits what all connections of a port hold together.
 """

@@ -1,7 +1,7 @@
-"""What all connections of a port hold together, and which of them is closed when that is too much.
+"""Limits what all connections of a port hold together, and closes connections beyond the limits.
 
-A connection is *idle* (no byte of a request has come), *unfinished* (a request is not whole yet) or *busy* (a request
-is being answered). Only the first two are closed to make room: a busy one has a caller who waits for an answer.
+A connection is *idle* (no byte of a request has come), *unfinished* (a request is incomplete) or *busy* (a request
+is being answered). Only the first two are closed to make room: a busy one has a caller that waits for an answer.
 Everything happens on the event loop of the server, which calls ``sweep`` several times a second.
 """
 

@@ -1,4 +1,4 @@
-"""Which heads of requests are refused: those that two servers could understand in different ways.
+"""Refuses heads of requests that two servers could understand in different ways.
 
 In: version and headers, names in lower case. Out: nothing, or Refused is raised. Called for every head.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from penstock.http.limits import Limits
 
 VERSIONS = ("1.0", "1.1")
-# Of these a second one is refused: the two could be read by different parts of the way.
+# A second one of these is refused: a proxy could read one of them, and this server the other.
 SINGLE = (
     b"host",
     b"content-length",
@@ -36,22 +36,22 @@ class Refused(Exception):
 def body_length(version: str, headers: Headers, limits: Limits) -> int | None:
     """How long the body is; None: it comes in chunks. Raises Refused when the request is malformed or too large."""
     if version not in VERSIONS:
-        raise Refused(400, f"HTTP/{version} is not spoken here; it is HTTP/1.1")
+        raise Refused(400, f"HTTP/{version} is not supported; use HTTP/1.1")
     counts = Counter(name for name, _ in headers)
     for name in SINGLE:
         if counts[name] > 1:
             raise Refused(400, f"there are {counts[name]} headers {name.decode()}")
     found = dict(headers)
     if version == "1.1" and not found.get(b"host"):
-        raise Refused(400, "there is no Host header")
+        raise Refused(400, "the Host header is missing")
     length, coding = found.get(b"content-length"), found.get(b"transfer-encoding")
     if coding is not None:
         if version == "1.0":
             raise Refused(400, "HTTP/1.0 has no Transfer-Encoding")
         if length is not None:
-            raise Refused(400, "there is a Content-Length and a Transfer-Encoding")
+            raise Refused(400, "a request must not have both Content-Length and Transfer-Encoding")
         if coding.strip().lower() != b"chunked":
-            raise Refused(400, "the only Transfer-Encoding is chunked")
+            raise Refused(400, "the only supported Transfer-Encoding is chunked")
         return None
     if length is None:
         return 0

@@ -1,9 +1,9 @@
-"""One connection of a guarded port: uvicorn's own, with limits, and without what is malformed.
+"""One connection of a guarded port: uvicorn's own, with limits; malformed requests are refused.
 
     data_received ──▶ slices ──▶ parser ──▶ head: heads.body_length ──▶ uvicorn ──▶ the application
                         └──────────┴─ Refused: answered here, and nothing after it is read
 
-uvicorn bounds neither heads nor bodies nor the time they take. It is pinned; ``tests/http`` runs the real thing.
+uvicorn limits neither heads nor bodies nor the time they take. It is pinned; ``tests/http`` runs the real thing.
 Made by ``server`` for every connection.
 """
 
@@ -22,7 +22,7 @@ from penstock.http.heads import Refused, body_length, head_too_large, too_large
 
 logger = logging.getLogger("penstock.http")
 
-SLICE_BYTES = 4096  # the parser says what came, but not where: bytes are counted this exactly
+SLICE_BYTES = 4096  # the parser does not report positions, so bytes are counted in steps of this size
 MOST_PIPELINED = 8
 LINGER_SECONDS = 2.0
 
@@ -46,7 +46,7 @@ class GuardedConnection(HttpToolsProtocol):
         self._body_bytes = 0
         self._silent_bytes = 0  # since the parser had something of a body
         self._body_length: int | None = 0
-        self._unread = (0, 0.0)  # so many bytes of an answer since then
+        self._unread = (0, 0.0)  # so many unread bytes of an answer, and since when
 
     # -- what asyncio calls
 
@@ -104,9 +104,9 @@ class GuardedConnection(HttpToolsProtocol):
             raise head_too_large(self._limits)
 
     def _resume(self) -> None:
-        """The caller would like another protocol: it does not get one, and the body is read as ever.
+        """The caller asks for another protocol: it does not get it, and the body is read as usual.
 
-        The parser stops there, so another one goes on, after a head that says how long the body is.
+        The parser stops there, so another one goes on, after a head with the length of the body.
         """
         length = self._body_length
         framing = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
@@ -123,7 +123,7 @@ class GuardedConnection(HttpToolsProtocol):
         if self._is_resuming:
             return
         if self._ends_after:
-            raise Refused(400, "the request before was the last one of this connection")
+            raise Refused(400, "the previous request was the last one of this connection")
         if len(self.pipeline) >= MOST_PIPELINED:
             raise Refused(400, f"more than {MOST_PIPELINED} requests wait for their answers")
         super().on_message_begin()
@@ -139,7 +139,7 @@ class GuardedConnection(HttpToolsProtocol):
             super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """What comes behind a body in chunks is no header of ours."""
+        """Trailers after a chunked body are not headers for us."""
         if not self._is_head or self._is_resuming:
             return
         super().on_header(name, value)
@@ -165,7 +165,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade() and self._body_length != 0:
-            return  # so says the parser; the body is still to come
+            return  # the parser calls this too early: the body is still to come
         super().on_message_complete()
         self._is_open = False
         self._ends_after = not self.cycle.keep_alive
@@ -224,7 +224,7 @@ class GuardedConnection(HttpToolsProtocol):
     # -- time
 
     def sweep(self, now: float) -> None:
-        """Ends what takes too long. An answer that is still being made may take as long as it wants."""
+        """Ends what takes too long. An answer that is not complete yet has no time limit."""
         if self._is_open and not self._is_over:
             seconds = self._limits.head_seconds if self._is_head else self._limits.request_seconds
             if now - self._began > seconds:

@@ -27,7 +27,7 @@ TICK_SECONDS = 0.2
 GRACE_SECONDS = 3  # for answers that are still being made when the server ends
 STOP_SECONDS = 10.0
 BACKLOG = 256
-# A stream may be silent for long. The kernel asks whether its reader's machine is still there, and closes it if not.
+# A stream may be silent for long. The kernel checks whether the client's machine still answers, and closes it if not.
 KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 20, socket.TCP_KEEPCNT: 3}
 
 
@@ -61,7 +61,7 @@ class Server(uvicorn.Server):
 
 
 class ServerThread:
-    """A server beside a main thread that does something else."""
+    """A server in its own thread; the main thread does something else."""
 
     def __init__(self, app: Starlette, limits: Limits, listener: socket.socket) -> None:
         self._server = Server(app, limits)
@@ -70,7 +70,7 @@ class ServerThread:
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def start(self) -> "ServerThread":
-        """Returns at once: the kernel keeps those who connect before the server takes them."""
+        """Returns at once: the kernel keeps connections until the server accepts them."""
         self._listener.listen(BACKLOG)
         self._thread.start()
         return self
@@ -107,8 +107,8 @@ def listen(host: str, port: int, what: str, *, hint: str | None = None, may_move
 
 
 async def _quietly(app: Starlette, scope: Scope, receive: Receive, send: Send) -> Any:
-    """A caller that goes away in the middle of its request is no failure of ours."""
+    """A caller that disconnects in the middle of its request is not an error here."""
     try:
         await app(scope, receive, send)
     except ClientDisconnect:
-        logger.debug("a caller went away")
+        logger.debug("a caller disconnected")

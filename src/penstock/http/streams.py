@@ -1,4 +1,4 @@
-"""Answers that come bit by bit, for as long as somebody reads them."""
+"""Answers that are sent in parts, for as long as the client reads them."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class ClosedStream(StreamingResponse):
-    """Closes its generator when the reader has gone, instead of when Python finds out that nobody needs it."""
+    """Closes its generator when the client disconnects, and does not wait for Python's garbage collector."""
 
     def __init__(self, content: AsyncGenerator[bytes, None], **others: Any) -> None:
         super().__init__(content, **others)

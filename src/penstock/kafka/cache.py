@@ -33,8 +33,8 @@ def require_own(*folders: Path) -> None:
             continue  # none yet
         if is_open:
             raise Misconfigured(
-                f"every user of this machine may write into the cache folder {folder}, whose code is run",
-                hint=f"chmod -R o-w {folder}, after a look at what is in it",
+                f"every user of this machine may write into the cache folder {folder}; Penstock runs code from it",
+                hint=f"chmod -R o-w {folder}, after you have checked its content",
             )
 
 

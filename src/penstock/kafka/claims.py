@@ -1,15 +1,15 @@
-"""Who may deliver a partition: claims in a compacted topic, watched by everybody concerned.
+"""Which worker may deliver a partition: claims in a compacted topic, followed by all workers of the partition.
 
-Every query of the dispatcher has a number, given by Kafka: the offset of a record in this topic. A worker claims
-a partition before it delivers from it; its generation is the query's number followed by the claim's own offset.
-The highest generation holds the partition, so a later query outranks an earlier one whatever the order in which
-their workers wake up. A holder that sees itself outranked stops sending, writes its lanes to the ledger and says
-``closed``. The newcomer waits for that word, though never for long: the old holder may be dead.
+Every query of the dispatcher has a number, given by Kafka: the offset of a record in this topic. A worker claims a
+partition before it delivers from it; its generation is the query's number followed by the claim's own offset. The
+highest generation holds the partition, so a later query fences an earlier one whatever the order in which their
+workers wake up. A fenced holder begins nothing more, writes its lanes to the ledger and releases the partition with a
+record ``closed``. The new worker waits for this record, but never for long: the old holder may be dead.
 
     old worker    ... delivers ... sees claim ── writes lanes ── closed ── last answers of slow lanes ─ ledger
     new worker              claim ──────────────── waits ─────────┴─ reads ledger, delivers ...  these too ─┘
 
-A slow lane is marked in the ledger; the newcomer holds it back until the mark is gone, and goes on with all others.
+A slow lane is marked in the ledger; the new worker holds it back until the mark is gone, and serves all others.
 """
 
 import time
@@ -35,14 +35,14 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of a record.
 
-    Its key is ``topic id/partition``, with ``/closed`` behind it for a closing word; ``topic id/query`` only
+    Its key is ``topic id/partition``, with ``/closed`` behind it for a release; ``topic id/query`` only
     yields numbers; ``topic id/up/task`` says that a task of a query stands by for its first row;
-    ``topic id/partition/lane/uid`` ends one lane of a worker that goes on with all others.
+    ``topic id/partition/lane/uid`` stops one lane of a worker that goes on with all others.
     """
 
     query: Number = 0  # the number of the query that claims
     is_release: bool = False  # claimed by the dispatcher only to make older workers let go
-    closed: Number = 0  # in a closing word: the generation that is over
+    closed: Number = 0  # in a release: the generation that is over
     up: Number = 0  # the number of the query whose task is ready
     stopped: str = ""  # the uid of a subscription: older workers begin nothing for it any more
 
@@ -74,7 +74,7 @@ def close(producer: Producer, topic_id: str, partition: int, generation: int) ->
 
 
 def stop_lane(producer: Producer, topic_id: str, partition: int, uid: str, query: int) -> None:
-    """Makes every worker of an older query isolate this lane; the ledger says when its last answer has come."""
+    """Makes every worker of an older query isolate this lane; the ledger shows when its last answer has come."""
     value = _encoder.encode(Claim(query=query, stopped=uid))
     put(producer, CLAIMS_TOPIC, f"{_key(topic_id, partition)}/lane/{uid}", value)
 
@@ -85,11 +85,11 @@ def say_up(producer: Producer, topic_id: str, task: int, query: int) -> None:
 
 
 def decode_claim(key: bytes | None, raw: bytes) -> tuple[str, Claim]:
-    """Raises UnreadableRecord for junk."""
+    """Raises UnreadableRecord for a record that is not a claim."""
     try:
         return (key or b"").decode(), _decoder.decode(raw)
     except (ValueError, RecursionError) as error:
-        raise UnreadableRecord(f"the claim {(key or b'')[:80]!r} is not understood: {error}") from None
+        raise UnreadableRecord(f"the claim {(key or b'')[:80]!r} cannot be decoded: {error}") from None
 
 
 def _key(topic_id: str, partition: int) -> str:

@@ -65,15 +65,17 @@ def close_aside(consumer: Consumer) -> None:
 
 @dataclass(frozen=True)
 class KafkaConnection:
-    """Where the cluster is and, if it asks for that, who we are. Credentials do not travel: pickled, it has
-    at most the path of a file."""
+    """The address of the cluster and, if the cluster asks for it, our login. Credentials are not pickled: a pickled
+    connection has at most the path of a file."""
 
     bootstrap_servers: str
     client_id: str = "penstock"
     security: Security | None = field(default=None, repr=False)
     secret: str = ""  # the name of the Secret that they come from, for what is said about them
-    policy: AddressPolicy | None = None  # where a cluster that a resource names may be; None: the operator named it
-    secret_file: str = ""  # of the home cluster: where they were read, and are read again by who unpickles this
+    policy: AddressPolicy | None = (
+        None  # allowed addresses of a cluster that a resource names; None: the operator named it
+    )
+    secret_file: str = ""  # of the home cluster: they were read from here, and are read again after unpickling
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.secret_file:
@@ -162,7 +164,7 @@ class KafkaConnection:
 def home(bootstrap_servers: str, client_id: str = "penstock", secret_file: str = "") -> KafkaConnection:
     """To the system's own cluster, with the login in this file; empty: it asks for none.
 
-    Raises Misconfigured when the file is missing, when others may read it, or when it is no Secret for Kafka.
+    Raises Misconfigured when the file is missing, when others may read it, or when it is not a Secret for Kafka.
     """
     if not secret_file:
         return KafkaConnection(bootstrap_servers, client_id)

@@ -170,7 +170,7 @@ class DeadLetterIndex:
 
     def _note(self, key: str, offset: int, letter: Indexed | None) -> None:
         with self._lock:
-            is_known = offset < self._taken  # it is read once more; a later record of its key may be known already
+            is_known = offset < self._taken  # it is read again; a later record of its key may be known already
             self._taken = max(self._taken, offset + 1)
             self._waiting = None
             self._open.pop(key, None)  # an earlier word on the same event
@@ -205,9 +205,9 @@ def _class_of(letter: Indexed) -> str:
 
 
 def _indexed(letter: DeadLetter, record: int) -> Indexed:
-    """Words that many letters share are kept once. Raises ValueError for what no worker writes."""
+    """Strings that many dead letters share are kept once. Raises ValueError for values that no worker writes."""
     if not (0 <= letter.time < LATEST and 0 <= letter.redriven < LATEST):
-        raise ValueError(f"{letter.time:g} and {letter.redriven:g} are no times")
+        raise ValueError(f"{letter.time:g} and {letter.redriven:g} are not valid times")
     same = sys.intern
     return Indexed(
         record=record,

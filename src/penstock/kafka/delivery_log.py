@@ -120,18 +120,18 @@ def _come(consumer: Consumer) -> list[Any]:
 
 
 def _take(message: Any, place: Place, since: float, logged: Logged) -> None:
-    """Logs of other partitions are known by their key, those of a former topic of the same name by its id."""
+    """Logs of other partitions are known by their key, those of a deleted topic of the same name by its id."""
     if message.key() != f"{place.topic}/{place.partition}".encode() or not message.value():
         return
     try:
         log = decode_log(message.value())
         found = [each for lane in log.lanes for each in _attempts(lane, place.offset)]
-    except (ValueError, TypeError, IndexError, RecursionError):  # of another version, or junk
+    except (ValueError, TypeError, IndexError, RecursionError):  # of another version, or invalid
         logged.reaches_back = False
         return
     if log.topic_id and place.topic_id and log.topic_id != place.topic_id:
         return
-    # No event is tried before it is there. That is what tells topics apart in logs without an id.
+    # No event is tried before it exists. So logs without an id can still be assigned to the right topic.
     logged.attempts += [each for each in found if each.began >= since - SLACK_SECONDS]
 
 

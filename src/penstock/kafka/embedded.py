@@ -178,7 +178,7 @@ class EmbeddedKafka:
                 )
 
     def _keep_login(self) -> None:
-        """A login for each cluster, whether it asks for one or not: later it may. An older cluster learns it here."""
+        """A login for each cluster, even if it asks for none now. It is added to an older cluster here."""
         if login.secret_file(self.spec.data_dir).exists():
             return
         made = login.new()
@@ -193,7 +193,7 @@ class EmbeddedKafka:
         login.write(self.spec.data_dir, made)
 
     def _scram_users(self, node: int) -> Path:
-        """A file of arguments with those whom a new cluster knows from its beginning: `ps` shows all others."""
+        """A file with the users of a new cluster; as arguments of a process, `ps` would show them."""
         path = node_folder(self.spec.data_dir, node) / USERS
         write_private(path, "\n".join(self._user_arguments()).encode())
         return path

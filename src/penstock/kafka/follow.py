@@ -1,8 +1,8 @@
 """A topic of one partition, read from its beginning and followed. Tables and the index of dead letters use it.
 
 In: a topic. Out: every record in order, handed to a taker on the follower's own thread. Nothing ends it but ``stop``:
-a record that the taker does not understand is counted, logged and skipped; after an error of the client it connects
-anew and goes on where it was. It is current from when all that was there has been taken until such an error.
+a record that the taker cannot decode is counted, logged and skipped; after an error of the client it connects again
+and goes on at its last offset. It is current from when all present records have been taken until such an error.
 """
 
 import logging
@@ -41,10 +41,10 @@ class Taker(Protocol):
     """Called from the follower's thread only."""
 
     def take(self, offset: int, key: str, value: bytes | None) -> None:
-        """One record. An exception means that it is not understood."""
+        """One record. An exception means that it cannot be decoded."""
 
     def start_over(self) -> None:
-        """The topic was deleted and made anew: it is read from its beginning, and what it held is no more."""
+        """The topic was deleted and made again: it is read from its beginning, and its old records are gone."""
 
     def rest(self) -> None:
         """Between two polls, a few times a second at least."""
@@ -78,10 +78,10 @@ class Follower:
 
     @property
     def problem(self) -> str:
-        """Empty: every record was understood."""
+        """Empty: every record could be decoded."""
         if not self.bad_records:
             return ""
-        return f"{self.bad_records:,} records are not understood and skipped; the last one at {self.last_bad}"
+        return f"{self.bad_records:,} records cannot be decoded and are skipped; the last one at {self.last_bad}"
 
     @property
     def is_current(self) -> bool:
@@ -111,7 +111,7 @@ class Follower:
                 self._follow()
                 continue
             except Exception as error:
-                logger.warning("topic %s cannot be followed, it is tried again: %s", self.topic, error)
+                logger.warning("topic %s cannot be followed and is tried again: %s", self.topic, error)
             self._current.clear()
             self._stopping.wait(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(self._attempt, 10)))
             self._attempt += 1
@@ -152,11 +152,11 @@ class Follower:
             if error is None:
                 if message.offset() < self._reached:
                     self._is_new = True
-                    raise Unavailable("it was deleted and made anew")
+                    raise Unavailable("it was deleted and made again")
                 self._hand_over(message.offset(), message.key(), message.value())
                 self._reached = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                # What is before the end may be no record for us: markers of transactions, and what was compacted.
+                # The last offsets may have no records for us: markers of transactions, and compacted records.
                 self._reached = max(self._reached, message.offset())
                 self._catch_up()
             elif error.fatal() or error.code() in LASTING:
@@ -173,5 +173,5 @@ class Follower:
             self.last_bad, self.last_bad_at = f"offset {offset}: {reason}", time.monotonic()
             if self.last_bad_at >= self._quiet_until:
                 self._quiet_until = self.last_bad_at + QUIET_SECONDS
-                message = "topic %s: %d records were not understood and are skipped; the last one at %s"
+                message = "topic %s: %d records could not be decoded and are skipped; the last one at %s"
                 logger.warning(message, self.topic, self.bad_records, self.last_bad)

@@ -16,7 +16,7 @@ from penstock.kafka import secret_files
 from penstock.kafka.security import Security
 
 FOLDER = ".kafka"
-HOME_FOLDER = ".home"  # no namespace begins with a dot, so no resource can name what is in it
+HOME_FOLDER = ".home"  # no namespace begins with a dot, so no resource can name a file in it
 KEPT_VERSIONS = 5
 PROPERTIES, CA, CLIENT = "login.properties", "ca.pem", "client.pem"
 LOGIN = "sasl.jaas.config"
@@ -28,14 +28,16 @@ TOKEN_LOGIN = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerL
 def java_settings(security: Security, secrets_dir: Path, secret: str, version: str) -> dict[str, str]:
     """Writes what is missing of this version, and returns the settings that refer to it."""
     settings = _settings_in(secrets_dir.absolute() / FOLDER / _folder_name(secret) / version, security)
-    if not secret_files.path_of(secrets_dir, secret).exists():  # deleted meanwhile: nothing of it stays on the disk
+    if not secret_files.path_of(
+        secrets_dir, secret
+    ).exists():  # deleted meanwhile: no file made from it stays on the disk
         forget(secrets_dir, secret)
         raise Misconfigured(f"Secret {secret} does not exist")
     return settings
 
 
 def home_settings(security: Security, secrets_dir: Path, version: str) -> dict[str, str]:
-    """The same for the home cluster, whose login is no resource, and so stays when Secrets go."""
+    """The same for the home cluster. Its login is not a resource, so it stays when Secrets are deleted."""
     return _settings_in(secrets_dir.absolute() / HOME_FOLDER / "java" / version, security)
 
 
@@ -93,7 +95,7 @@ def forget(secrets_dir: Path, secret: str) -> None:
 
 
 def forget_orphans(secrets_dir: Path) -> None:
-    """Of Secrets that went while nobody was there to remove these files."""
+    """Removes files of Secrets that were deleted while this process did not run."""
     kept = {_folder_name(name) for name in secret_files.names(secrets_dir)}
     for each in (secrets_dir / FOLDER).glob("*"):
         if each.name not in kept:

@@ -47,8 +47,8 @@ class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     is_open: bool = False  # something was begun and is not finished: the floor does not count
     attempts: tuple[tuple[int, int], ...] = ()  # offsets that have failed, and how often
     is_parked: bool = False  # its worker has let go of it: a query of its own may go on
-    draining: int = 0  # its worker begins nothing any more, and waits for answers; counts up as a sign of life
-    stopped: tuple[int, ...] = ()  # what was in flight when the lane was stopped to be moved
+    draining: int = 0  # its worker only waits for answers; counts up as a heartbeat
+    stopped: tuple[int, ...] = ()  # offsets in flight when the lane was stopped for a reset
     format: int = FORMAT
 
 
@@ -92,7 +92,7 @@ def decode_key(raw: bytes | None) -> tuple[LaneKey, int]:
 
 
 def decode_record(lane: LaneKey, raw: bytes) -> LaneRecord:
-    """Raises UnreadableRecord for junk, and Misconfigured for what a newer version wrote: that is never skipped."""
+    """Raises UnreadableRecord for an invalid record, and Misconfigured for one of a newer version, never skipped."""
     try:
         record = _decoder.decode(raw)
         found, why = record.format, ""
@@ -104,12 +104,12 @@ def decode_record(lane: LaneKey, raw: bytes) -> LaneRecord:
             hint="start a version of Penstock at least as new as the one that wrote it",
         )
     if record is None or found < FORMAT:
-        raise UnreadableRecord(f"the record of {lane} is not understood: {why or f'format {found}'}")
+        raise UnreadableRecord(f"the record of {lane} cannot be decoded: {why or f'format {found}'}")
     return record
 
 
 def _format_of(raw: bytes) -> int:
-    """Of a record that is not understood; 0: it is none of any version."""
+    """The format of a record that cannot be decoded; 0: no version wrote it."""
     try:
         return _format_decoder.decode(raw).format
     except (ValueError, RecursionError):
@@ -132,8 +132,8 @@ class Ledger:
     def take(self, raw_key: bytes | None, raw_value: bytes | None) -> LaneKey:
         """One record of the topic, in order.
 
-        Raises UnreadableRecord for junk: what was known of the lane stays in force; a lane of which nothing else is
-        known starts from its beginning, so events are delivered twice rather than lost. What a newer version wrote
+        Raises UnreadableRecord for an invalid record: the last good record of the lane stays in force. A lane without
+        one starts from its beginning, so events are delivered twice rather than lost. A record of a newer version
         is refused (Misconfigured), never skipped.
         """
         lane, generation = decode_key(raw_key)
@@ -326,7 +326,7 @@ class FollowedLedger:
                     self._reached = max(self._reached, offset_behind(message))
                 wait_seconds = 0.0
         except BaseException:
-            self._start_over()  # what was fetched with a record of a newer version must not be skipped
+            self._start_over()  # records fetched together with one of a newer version must not be skipped
             raise
 
     def _take_record(self, key: bytes | None, value: bytes | None, offset: int) -> None:

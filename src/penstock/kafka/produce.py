@@ -25,8 +25,8 @@ Done = Callable[[PenstockError | None], None]
 
 POLL_SECONDS = 1.0
 PROBE_SECONDS = 1.0
-# A topic was made anew with fewer partitions, and a record was meant for one of those that are gone. It was not
-# written, and by then the producer knows the topic as it is: the record goes to another partition now.
+# A topic was made again with fewer partitions, and a record was for one of those that are gone. It was not written.
+# By now the producer knows the new partitions, so the record goes to one of them.
 PARTITION_GONE = (KafkaError._UNKNOWN_PARTITION, KafkaError._DESTROY)
 MOST_ATTEMPTS = 3
 RECORD_OVERHEAD_BYTES = 256 * 1024  # the head of a request, escaped and framed, beside its body
@@ -229,7 +229,7 @@ class AcknowledgedProducer:
                 logger.exception("an acknowledgement could not be handed over")
 
     def _is_worth_another(self, error: KafkaError) -> bool:
-        """An attempt on a producer that is ending would be reported to nobody."""
+        """A producer that is ending would not report on an attempt."""
         return error.code() in PARTITION_GONE and not self._line.stopping
 
     def wake_with(self, function: Callable[..., None], *arguments: Any) -> None:

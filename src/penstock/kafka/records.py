@@ -72,6 +72,6 @@ def found_in(message: Any) -> Found:
     _, time_ms = message.timestamp()
     try:
         headers = tuple(message.headers() or ())
-    except UnicodeDecodeError:  # the name of a header is no text: such a record is no event
+    except UnicodeDecodeError:  # a header's name is not text, so the record is not a CloudEvent
         headers = ()
     return Found(message.partition(), message.offset(), int(time_ms), message.value(), headers)

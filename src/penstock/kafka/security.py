@@ -220,7 +220,7 @@ class _Secret:
 
 
 def is_plain_url(url: str) -> bool:
-    """An http or https URL that names its host and nobody's credentials, in printable ASCII."""
+    """An http or https URL with a host and without credentials, in printable ASCII."""
     try:
         parts = urlsplit(url)
         is_placed = bool(parts.hostname) and (parts.port is None or parts.port > 0)

@@ -52,7 +52,7 @@ class ClusterSpec:
     """The embedded cluster as asked for. Broker N listens on ``port`` + N - 1."""
 
     data_dir: Path
-    host: str = "127.0.0.1"  # one address; clients are told the same
+    host: str = "127.0.0.1"  # one address, which is also advertised to clients
     port: int = 9092
     brokers: int = 1
     partitions: int = 4
@@ -136,7 +136,7 @@ def server_properties(
 
 
 def _with_login(login: Login) -> dict[str, object]:
-    """SCRAM for clients and between brokers. Controllers use PLAIN: the users of SCRAM are in their own log."""
+    """SCRAM for clients and between brokers. Controllers use PLAIN: SCRAM's users are in the controllers' own log."""
     jaas, own = "org.apache.kafka.common.security", f'username="{login.user}" password="{login.password}"'
     plain = f'{jaas}.plain.PlainLoginModule required {own} user_{login.user}="{login.password}";'
     scram = f"{jaas}.scram.ScramLoginModule required {own};"

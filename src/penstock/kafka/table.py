@@ -29,7 +29,7 @@ class Table:
         self.values: dict[str, bytes] = {}
         self._connection = connection
         self._on_change = on_change
-        self._of_before: set[str] | None = None  # keys of a topic that was made anew since
+        self._of_before: set[str] | None = None  # keys of the topic before it was made again
         self.follower = Follower(connection, topic, self)
 
     def start(self) -> "Table":
@@ -65,7 +65,7 @@ class Table:
             self._on_change(key, value)
 
     def start_over(self) -> None:
-        """What is not in the new topic goes once it has been read, so that what is in both never goes."""
+        """Keys that are not in the new topic are removed once it has been read, so a key in both never disappears."""
         self._of_before = set(self.values)
 
     def rest(self) -> None:

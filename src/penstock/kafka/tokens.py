@@ -53,7 +53,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """An answer that points elsewhere is an error: client name and secret go to the address that was checked."""
+    """A redirect is an error: client name and secret go only to the address that was checked."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

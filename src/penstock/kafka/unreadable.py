@@ -1,6 +1,6 @@
-"""Records of Penstock's own topics that cannot be read. They are skipped, counted and logged; nothing stops for them.
+"""Records of Penstock's own topics that cannot be read. They are skipped, counted and logged; nothing stops.
 
-Whoever reads a topic raises ``UnreadableRecord`` for one, and notes it here. Topics are read again and again, so a
+The reader of a topic raises ``UnreadableRecord`` for one, and notes it here. Topics are read again and again, so a
 record is known by its place and logged once.
 """
 
@@ -45,6 +45,6 @@ class Unreadable:
             return dict(self._counts)
 
     def summary(self) -> str:
-        """For people; empty when everything could be read."""
+        """A message for the status; empty if everything could be read."""
         found = [f"{count} of {topic}" for topic, count in sorted(self.counts().items())]
         return f"records that cannot be read were skipped: {', '.join(found)}" if found else ""

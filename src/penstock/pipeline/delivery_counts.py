@@ -24,7 +24,7 @@ _values = attrgetter(*OUTCOMES)
 
 
 class OfTopic(NamedTuple):
-    """The partition that deliveries are from."""
+    """The partition whose deliveries are counted."""
 
     place: str
     partition: int

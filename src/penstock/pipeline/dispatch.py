@@ -260,14 +260,14 @@ class Dispatcher:
         self._table.stop()
 
     def _on_contract(self, key: str, value: bytes | None) -> None:
-        """From the table's thread: remember, and note when. Of a record that cannot be read the one before counts."""
+        """From the table's thread: notes the change. If a record cannot be read, the one before it stays in force."""
         if value is None:
             self._contract.pop(key, None)
             self._places.take(key, None)
         else:
             try:
                 agreement = decode_agreement(value)
-            except Exception as error:  # rubbish is refused in many ways
+            except Exception as error:  # an invalid record can raise many exceptions
                 self._environment.ledger.unreadable.note(CONTRACT_TOPIC, key, error)
                 return
             self._contract[key] = agreement.subscriptions

@@ -1,8 +1,9 @@
-"""Offsets of a partition for which no row came. Owned by the worker that reads the partition.
+"""Offsets of a partition without a row. Owned by the worker that reads the partition.
 
-Markers of transactions and compaction leave gaps: that is normal, so they are only counted. Retention leaves one when
-it deletes what was not read yet: that is a loss, and it is reported exactly. The first offset that Kafka still has
-tells one from the other. A thread asks for it, a few times a minute at most, and nobody waits for the answer.
+Markers of transactions and compaction leave gaps: that is normal, so they are only counted. Retention leaves one if
+it deletes records before they are read: that is a loss, and it is reported exactly. The first offset that Kafka still
+has shows which of the two it is. A thread asks for it, a few times a minute at most, and nothing waits for the
+answer.
 """
 
 import logging
@@ -51,8 +52,8 @@ class Gaps:
         try:
             first = self._ask_first()
         except Exception as error:  # Kafka's clients have many classes
-            logger.info("what %d gaps are cannot be found out: %s", len(ranges), error)
+            logger.info("the cause of %d gaps cannot be found out: %s", len(ranges), error)
             return
         for begin, end in ranges:
-            if end < first:  # whoever finds records deleted goes on where Kafka begins by then
+            if end < first:  # a reader whose records were deleted goes on at Kafka's first offset
                 self._report(begin, end)

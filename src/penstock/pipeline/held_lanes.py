@@ -2,7 +2,7 @@
 
     draining in the ledger ─▶ held back ─▶ the last record has come, or none for five seconds ─▶ the worker goes on
 
-Owned by the worker, which asks in each round.
+Owned by the worker, which checks them at each tick.
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from penstock.kafka.claims import Watch
 from penstock.kafka.ledger import LaneKey, LaneRecord
 
-DEAD_SECONDS = 5.0  # a worker that waits for answers writes every second
+DEAD_SECONDS = 5.0  # longest silence of a worker that waits for answers; it writes every second
 READ_SECONDS = 20.0
 
 
@@ -33,10 +33,10 @@ class HeldLanes:
         self._held[key] = HeldLane(place, record, time.monotonic() + DEAD_SECONDS)
 
     def take_released(self) -> list[tuple[int, LaneRecord]]:
-        """The places of lanes that the worker goes on with, and from where."""
+        """The places of lanes that the worker may continue now, and their records."""
         now, released = time.monotonic(), []
         if any(now > held.until for held in self._held.values()):
-            self._watch.read_to_end(READ_SECONDS)  # it may be this process that was not there
+            self._watch.read_to_end(READ_SECONDS)  # this process itself may have been paused
         for key, held in list(self._held.items()):
             record = self._record(key)
             if not record.draining or (record == held.record and now > held.until):

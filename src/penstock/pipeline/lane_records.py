@@ -42,12 +42,12 @@ class LaneRecords:
             self._write(place)
 
     def go_on(self, place: int) -> None:
-        """With a lane that was held back. At once: what its predecessor wrote is erased next."""
+        """Continues a lane that was held back. Writes at once: the predecessor's record is erased next."""
         self._own.append(place)
         self._write(place)
 
     def note_stopped(self, lane: Lane, in_flight: Sequence[int]) -> None:
-        """What a lane that is to be moved still waits for; it counts wherever the lane is moved to."""
+        """Notes the offsets in flight of a lane that will be reset: those delivered by then are not sent again."""
         self._stopped[lane] = tuple(in_flight)
 
     def hand_over(self, seen_offset: int) -> None:
@@ -60,18 +60,18 @@ class LaneRecords:
 
     @property
     def has_drained(self) -> bool:
-        """Whether a lane has its last answer, and nobody knows yet."""
+        """Whether a lane has its last answer, and the ledger does not show it yet."""
         return any(not self._lanes[place].busy for place in self._own)
 
     def write_draining(self) -> None:
-        """After the hand-over: that somebody still waits, or that a lane has its last answer."""
+        """After the hand-over: writes a heartbeat of the waiting lanes, or that a lane has its last answer."""
         self._draining += 1
         for place in self._own:
             self._write(place)
         self._own = [place for place in self._own if self._lanes[place].busy]
 
     def release(self) -> None:
-        """After the hand-over: nobody waits any more for what is not answered by now."""
+        """After the hand-over: this worker stops waiting for answers that are still missing."""
         self._draining = 0
         for place in self._own:
             self._write(place)
@@ -104,7 +104,7 @@ class LaneRecords:
         lane = self._lanes[place]
         progress = lane.progress
         draining = self._draining if lane.busy else 0
-        # The floor does not count for a lane that is parked.
+        # The floor does not count for an isolated lane.
         is_open = progress.is_open or lane.is_parked
         self._is_open[place] = is_open
         attempts = tuple(lane.failing.items())

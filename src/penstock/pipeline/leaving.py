@@ -1,8 +1,8 @@
 """Queries that have handed over, while some of their workers still wait for answers of slow subscribers.
 
-    replaced, or stopped ─▶ everything is handed over ─▶ the last answers come, or it takes too long ─▶ stopped
+    replaced, or stopped ─▶ everything is handed over ─▶ the last answers come, or a limit is reached ─▶ stopped
 
-Nobody waits for them: the successor serves all other lanes meanwhile. Owned by the dispatcher's thread.
+Nothing else waits for them: the successor serves all other lanes meanwhile. Owned by the dispatcher's thread.
 """
 
 import logging
@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.05
 
 class LeavingQueries:
     def __init__(self) -> None:
-        self._ledger: FollowedLedger | None = None  # known with the first of them
+        self._ledger: FollowedLedger | None = None  # set with the first query
         self._until: dict[int, float] = {}  # by query, on the monotonic clock
         self._leaving: dict[int, tuple[str, Running]] = {}  # by query: its place
 
@@ -42,7 +42,7 @@ class LeavingQueries:
         try:
             ledger.read_to_end()
         except Unavailable as error:
-            logger.warning("last answers are not waited for: %s", error.message)
+            logger.warning("the ledger cannot be read, so last answers are not waited for: %s", error.message)
         self._stop_drained(ledger)
 
     def advance(self) -> None:
@@ -51,7 +51,7 @@ class LeavingQueries:
             self._stop_drained(self._ledger)
 
     def finish(self, seconds: float, place: str | None = None) -> None:
-        """Waits for the last answers, so long at most, and stops them: those of this topic, or all."""
+        """Waits for the last answers for this time at most, then stops the queries: of this topic, or all."""
         meant = {query for query, (of, _) in self._leaving.items() if place in (None, of)}
         deadline = time.monotonic() + seconds
         while meant & self._leaving.keys() and time.monotonic() < deadline:
@@ -80,6 +80,6 @@ def end_query(running: "Running") -> None:
         return
     try:
         running.query.stop()
-    except Exception as error:  # a timeout of the stop; the workers are fenced whatever it says
+    except Exception as error:  # a timeout of the stop; the workers are fenced in any case
         logger.warning("stopping the query of %s: %s", running.assignment.topic, str(error).partition("\n")[0])
     shutil.rmtree(running.checkpoint, ignore_errors=True)

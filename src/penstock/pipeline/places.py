@@ -1,4 +1,4 @@
-"""The topics that the contract names, by their place. Searches know no others: nobody else says where to connect.
+"""The topics that the contract names, by their place. Searches know only these, so no question chooses a server.
 
 Written by the dispatcher as it follows the contract, read by ``search`` in other threads.
 """
@@ -20,7 +20,7 @@ class Places:
         self._by_resource: dict[str, dict[str, Place]] = {}
 
     def take(self, key: str, agreement: Agreement | None) -> None:
-        """What the contract says of a resource now; None: it is gone."""
+        """The present contract record of a resource; None: it was deleted."""
         if agreement is None:
             self._by_resource.pop(key, None)
             return
@@ -29,7 +29,7 @@ class Places:
         self._by_resource[key] = {place_of(*each): each for each in named}
 
     def find(self, names: Sequence[str]) -> list[Place]:
-        """Those that are known. Rejected when none of them is: some may have gone while they were being asked for."""
+        """Those that are known. Rejected if none is known: some may have been deleted meanwhile."""
         known: dict[str, Place] = {}
         for each in list(self._by_resource.values()):
             known |= each

@@ -4,7 +4,7 @@
     GET  /metrics                    open on loopback, unless a setting says otherwise
     POST /search, /verdicts          asked by the controller (contract/questions.py), which has the token of this run
 
-Whatever takes time runs in a thread. Searches use the session of the queries, in jobs of their own.
+Slow work runs in a thread. Searches use the session of the queries, in jobs of their own.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Trials:
 
 
 def _problem(filters: Sequence[Mapping[str, Any]]) -> str:
-    """Why these filters are not even tried; empty: they are. The others are tried all the same."""
+    """Why these filters are not tried; empty: they are tried. One invalid filter does not stop the others."""
     try:
         require_valid(filters)
     except Rejected as error:
@@ -83,7 +83,7 @@ def _problem(filters: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Answers:
-    """Who answers what."""
+    """The handlers of the questions."""
 
     searches: Searches
     trials: Trials
@@ -118,9 +118,9 @@ def application(answers: Answers, token: str, *, open_metrics: bool) -> Starlett
 
 
 class RequireToken:
-    """Refuses, before anything of the body is read, who does not have the token of this run.
+    """Refuses callers without the token of this run, before it reads the body.
 
-    Open metrics are for callers who know the address: a web page that points its own name here does not get them.
+    Open metrics answer requests for an IP address: a web page that points its own DNS name here does not get them.
     """
 
     def __init__(self, app: ASGIApp, token: str, *, open_metrics: bool) -> None:
@@ -133,7 +133,7 @@ class RequireToken:
             await self._app(scope, receive, send)
             return
         hint = "it is in the dispatcher's token file, which only its owner can read"
-        refusal = _error(401, "this takes the token of this run", hint)
+        refusal = _error(401, "a request needs the token of this run", hint)
         refusal.headers["WWW-Authenticate"] = "Bearer"
         await refusal(scope, receive, send)
 
@@ -147,7 +147,7 @@ class RequireToken:
 
 
 async def _encoded(lines: Generator[dict[str, Any], None, None]) -> AsyncGenerator[bytes, None]:
-    """Each line as it comes. Whoever goes away ends the work: the generator is closed."""
+    """Each line as it comes. If the client disconnects, the generator is closed and the work ends."""
     try:
         while (line := await run_in_threadpool(next, lines, None)) is not None:
             yield json.dumps(line).encode() + b"\n"
@@ -161,14 +161,14 @@ async def _encoded(lines: Generator[dict[str, Any], None, None]) -> AsyncGenerat
 
 
 async def _failed(_request: Request, error: Exception) -> Response:
-    """What is a fault of ours is also logged, by the server."""
+    """For errors of Penstock itself; the server also logs them."""
     status = 400 if isinstance(error, Rejected | Misused) else 503 if isinstance(error, Unavailable) else 500
     described = _described(error)
     return _error(status, described["error"], described["hint"])
 
 
 async def _gone(_request: Request, _error_: Exception) -> Response:
-    return Response()  # nobody reads it
+    return Response()  # the client has disconnected
 
 
 async def _not_found(request: Request, _error_: Exception) -> Response:

@@ -50,8 +50,8 @@ SAFE = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
-# Without the secret nobody gets anything from Spark's ports. A local Spark makes one for each run and tells nobody.
-# Only connections are encrypted, so it costs nothing where nobody connects.
+# Without the secret, Spark's ports answer nothing. A local Spark makes one for each run and keeps it in memory.
+# Only network connections are encrypted, so this costs nothing if there are none.
 GUARDED = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -121,7 +121,7 @@ def start_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     if settings.spark_secret_file:
-        # What is known when the JVM starts becomes its arguments, which `ps` shows. The secret is set later.
+        # Settings known when the JVM starts become its arguments, which `ps` shows. So the secret is set later.
         shown = SparkConf().setAll([*chosen.items(), ("spark.master", spark_master(settings.master))])
         SparkContext._ensure_initialized(conf=shown)
         builder = builder.config("spark.authenticate.secret", read_token(Path(settings.spark_secret_file)))
@@ -131,28 +131,31 @@ def start_session(
 
 
 def _guarded(settings: DispatcherSettings) -> dict[str, str]:
-    """A Spark cluster has one secret for all, in a file. Without one it asks nobody, and has to stay here."""
+    """A Spark cluster has one shared secret, in a file. Without it only loopback is allowed."""
     if is_local(settings.master) or settings.spark_secret_file:
         return GUARDED
     if not settings.host.startswith(("127.", "::1", "localhost")):
         raise Misconfigured(
-            f"Spark would take anybody's messages on {settings.host}: {settings.master} has no secret",
+            f"Spark would accept messages of any client on {settings.host}: {settings.master} has no secret",
             hint="PENSTOCK_SPARK_SECRET_FILE=FILE with the spark.authenticate.secret of that cluster",
         )
     return {}
 
 
 def socket_folder(scratch: Path) -> Path:
-    """Where Spark and its Python workers meet. The kernel allows only short paths; sockets have no password."""
+    """The folder of the sockets between Spark and its Python workers. The kernel allows only short paths."""
     if len(bytes(scratch)) <= LONGEST_SOCKET_DIR:
         return scratch
     digest = hashlib.sha256(bytes(scratch)).hexdigest()[:16]
-    folder = Path(gettempdir(), f"penstock-{os.getuid()}-{digest}")  # the same for every run, so none piles up
+    folder = Path(
+        gettempdir(), f"penstock-{os.getuid()}-{digest}"
+    )  # the same for every run, so old folders do not accumulate
     make_private_folder(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & OTHERS:
         raise Misconfigured(
-            f"{folder}, where Spark and its workers meet, is open to other users", hint=f"remove {folder}"
+            f"{folder}, the folder for the sockets of Spark's workers, is open to other users",
+            hint=f"remove {folder}",
         )
     return folder
 

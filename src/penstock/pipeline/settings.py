@@ -25,14 +25,14 @@ _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 class DispatcherSettings:
     bootstrap_servers: str = setting("127.0.0.1:9092", "Kafka brokers, host:port, separated by commas")
     kafka_secret_file: str = setting("", "file with the login of that cluster, in the form of a Secret; empty: none")
-    advertise: str = setting("127.0.0.1", "address that Spark's own ports and the dispatcher's port listen on")
+    advertise: str = setting("127.0.0.1", "the address that Spark's own ports and the dispatcher's port listen on")
     dispatcher_port: int = setting(8091, "port of its metrics and of questions to Spark; another one if it is taken")
     dispatcher_token_file: str = setting(
         "", "where it writes the token that questions need; empty: run/dispatcher.token in the data directory"
     )
     dispatcher_metrics: Literal["auto", "open", "token"] = setting(
         "auto",
-        "who may read its metrics; auto: everybody when the host is a loopback address, else who has the token",
+        "who may read its metrics; auto: everyone on a loopback address, else only with the token",
     )
     data_dir: str = setting(".penstock", "where scratch files and the ready mark go")
     master: str = setting("local[*]", "Spark master; local[*] gets as many slots as the partitions need")
@@ -72,7 +72,7 @@ class DispatcherSettings:
 
     @property
     def host(self) -> str:
-        """Where its ports listen."""
+        """The address of its ports."""
         return self.advertise or "127.0.0.1"
 
     @property

@@ -1,14 +1,14 @@
-"""When changes that come one after the other are taken: together, and soon.
+"""Decides when changes of the contract are applied: several together, and soon.
 
 A query is replaced once for changes that belong together, so the dispatcher waits until no further change has come
-for a moment. Changes that never stop would keep it waiting for ever, so the first one waits for a bounded time.
+for a moment. Changes that never stop would keep it waiting for ever, so the first one waits for a limited time.
 
 Two threads: one notes changes, the other takes them.
 """
 
 import time
 
-LONGEST = 5  # times as long as the quiet that is waited for
+LONGEST = 5  # times the quiet period
 
 
 class Settling:
@@ -18,7 +18,7 @@ class Settling:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is a change that was not taken yet."""
+        """Whether there is a change that is not applied yet."""
         return self._waiting is not None
 
     @property

@@ -49,7 +49,7 @@ class Wanted:
     scope: Callable[[str], str] = str  # from the topic's id to what partitions are claimed under
     pinned_apart: Set[str] = frozenset()  # uids whose lanes another query serves, in all partitions
     movable: Set[str] | None = (
-        None  # uids whose lanes nobody serves now, so resets are obeyed; None: nobody serves any
+        None  # uids whose lanes no query serves now, so resets are applied; None: no lane is served
     )
 
     def may_move(self, uid: str) -> bool:
@@ -139,7 +139,7 @@ def lowest_position(
 
 
 class _Mover:
-    """Moves lanes, under a generation that is higher than the present one. Nobody may be serving them."""
+    """Moves lanes, under a generation that is higher than the present one. No query may be serving them."""
 
     def __init__(self, followed: FollowedLedger, topic_id: str, scope: str) -> None:
         self.topic_id = topic_id
@@ -156,7 +156,7 @@ class _Mover:
         writer.flush(f"the new position of {subscription.group}")
 
     def _finished_since(self, lane: LaneKey, offset: int) -> tuple[Range, ...]:
-        """What was in flight when the lane was stopped, and is delivered by now: it is not sent again."""
+        """Offsets that were in flight when the lane was stopped and are delivered by now: they are not sent again."""
         entry = self._followed.entry(lane)
         if entry is None:
             return ()

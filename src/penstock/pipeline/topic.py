@@ -36,13 +36,13 @@ ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
 
 
 class Resetting(NamedTuple):
-    stopped: StoppedLanes | None  # None: nobody served them
-    until: float  # on the monotonic clock: what is in flight by then is not waited for
+    stopped: StoppedLanes | None  # None: no query served them
+    until: float  # on the monotonic clock: how long to wait for answers
 
 
 @lru_cache(maxsize=10_000)
 def _problem(filters: bytes) -> str:
-    """What is wrong with filters, as JSON; empty: nothing. Most stay as they are when others change."""
+    """Why filters (as JSON) are invalid; empty: they are valid. Cached, since most stay when others change."""
     try:
         require_valid(msgspec.json.decode(filters))
     except Rejected as error:
@@ -56,8 +56,8 @@ class Topic:
         self.wanted: tuple[Subscription, ...] = ()
         self.serving: tuple[Subscription, ...] = ()  # those of them that are not paused
         self.warnings: tuple[str, ...] = ()  # of what retention threatens
-        self._refused: dict[str, str] = {}  # by uid: what is wrong with its filter
-        self._checked: tuple[Subscription, ...] = ()  # the last of the wanted whose filters were checked
+        self._refused: dict[str, str] = {}  # by uid: why its filter is invalid
+        self._checked: tuple[Subscription, ...] = ()  # the wanted subscriptions whose filters were checked last
         self._environment = environment
         self._shared = TopicQuery(name, environment, is_old=is_old)
         self._private: dict[str, TopicQuery] = {}  # by uid
@@ -66,7 +66,7 @@ class Topic:
         self._grown_at: dict[str, float] = {}  # uid: when a partition of it was last set apart
         self._stays: dict[str, float] = {}  # uid: how long at least, the next time
         self._reset_asked: set[str] = set()  # uids
-        self._resetting: dict[str, Resetting] = {}  # by uid: nobody serves them until they are moved
+        self._resetting: dict[str, Resetting] = {}  # by uid: no query serves them until they are moved
         self._topic_id: str | None = None
 
     # ── what others ask ───────────────────────────────────────────────────────────────────────────
@@ -138,7 +138,7 @@ class Topic:
         self._take_all_back()
 
     def reset(self, uid: str) -> None:
-        """Somebody has set the offsets of this subscription's group.
+        """The offsets of this subscription's group were set by a user.
 
         Its lanes are stopped, what is in flight is finished, and then a new start of the shared query moves them.
         """
@@ -154,7 +154,7 @@ class Topic:
         )
         for uid in self._apart.keys() - {each.uid for each in self.serving}:
             self._take_back(uid)
-            self._resetting.pop(uid, None)  # obeyed when it is served again
+            self._resetting.pop(uid, None)  # applied when it is served again
         self._stop_reset({each.uid for each in self.serving})
         moving = self._move_stopped()
         if self._topic_id not in (None, self._shared.topic_id):
@@ -209,9 +209,9 @@ class Topic:
         return [(lane.subscription_uid, lane.partition) for lane in parked if lane.subscription_uid in uids]
 
     def _serve_parked(self, lanes: Iterable[Lane]) -> None:
-        """By a query of their own; where there may be none, or the one there is has parked them, by a new start.
+        """Served by a query of their own; if none is allowed, or that query has isolated them, by a new start.
 
-        A worker also parks what is unfinished when a batch ends: the tasks of the same query never see it again.
+        A worker also isolates unfinished lanes when a batch ends: the tasks of the same query never see it again.
         """
         for uid, partition in lanes:
             isolated = self._private.get(uid)

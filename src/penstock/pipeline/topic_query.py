@@ -38,17 +38,17 @@ RUNNING_SECONDS = 60.0  # longest wait for the tasks of a new query; thousands o
 TAKING_SECONDS = 0.7  # for tasks that stand by, until their first row
 NO_ROOM_SECONDS = 3.0  # for the last answers of slow subscribers, when there is no room for two queries
 SERVICE_SECONDS = 2.0  # longest wait for workers that have claimed a partition
-LET_GO_SECONDS = 10.5  # longest wait for the closing words of old workers
+LET_GO_SECONDS = 10.5  # longest wait for the releases of old workers
 BACKOFF_SECONDS = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 HEALTHY_SECONDS = 60.0
 WORKER_GONE = "a worker has failed or died; `penstock logs dispatcher` may say of what"
 
 
 class StoppedLanes(NamedTuple):
-    """Of a subscription that is to be moved."""
+    """The lanes of a subscription that will be reset."""
 
     uid: str
-    query: int  # whose workers were to stop them
+    query: int  # whose workers have to stop them
     lanes: tuple[LaneKey, ...]  # that a worker had
 
 
@@ -109,11 +109,11 @@ class TopicQuery:
 
     @property
     def may_park(self) -> bool:
-        """Whether its workers leave parked lanes to other queries."""
+        """Whether its workers leave isolated lanes to other queries."""
         return self._running is not None and self._running.assignment.limits.may_park
 
     def has_parked(self, uid: str, partition: int) -> bool:
-        """Whether a worker of the query that runs now has parked this lane: its tasks do not go on with it."""
+        """Whether a worker of the query that runs now has isolated this lane: its tasks do not continue it."""
         if self._running is None:
             return False
         entry = self._environment.ledger.entry(LaneKey(uid, self._running.assignment.topic_id, partition))
@@ -360,7 +360,7 @@ class TopicQuery:
         return Running(query, gear, assignment, wanted, served, checkpoint, time.time(), beginning.behind)
 
     def _movable(self, running: Running) -> Set[str]:
-        """Uids of whose lanes nothing is in flight."""
+        """Uids of subscriptions with nothing in flight."""
         served = {each.uid for each in running.subscriptions}
         draining = {lane.subscription_uid for lane in self._environment.ledger.draining()}
         return self.movable | {each.uid for each in self.wanted if each.uid not in served | draining}
@@ -448,7 +448,7 @@ class TopicQuery:
     def stop_lanes(self, uid: str, besides: Collection[int]) -> StoppedLanes | None:
         """Makes the workers isolate the lanes of a subscription; all others go on. None: no worker has any.
 
-        ``besides``: partitions in which somebody else serves them.
+        ``besides``: partitions in which another query serves them.
         """
         running = self._running
         if running is None or running.query is None:
@@ -458,7 +458,7 @@ class TopicQuery:
             claims.stop_lane(producer, scope, partition, uid, query)
         watch = claims.Watch(self._environment.connection)
         try:
-            watch.read_to_end(10.0)  # whoever claims a partition later has seen that the lane is stopped
+            watch.read_to_end(10.0)  # a worker that claims a partition later has seen that the lane is stopped
             held = [
                 each for each in running.partitions if watch.has_unclosed(scope, each, query << claims.QUERY_SHIFT)
             ]
@@ -488,7 +488,7 @@ class TopicQuery:
         self._environment.leaving.add(self.place, old, self._environment.ledger)
 
     def _let_go(self, old: Running, release_number: int, new: Running | None = None) -> None:
-        """Asks the workers of a query to hand over, and waits for their closing words, though not for ever.
+        """Asks the workers of a query to hand over, and waits for their releases, for a limited time.
 
         Then until those of the new query have the lanes, wherever one has claimed a partition.
         """
@@ -512,7 +512,7 @@ class TopicQuery:
             watch.close()
 
     def _await_service(self, new: Running, watch: claims.Watch) -> None:
-        """Whoever has claimed a partition reads the ledger, writes to it, and begins."""
+        """Whether the workers that claimed a partition have written to the ledger: then they serve it."""
         ledger, first_of_new = self._environment.ledger, new.assignment.query << claims.QUERY_SHIFT
         deadline = time.monotonic() + SERVICE_SECONDS
 

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.worker")
 
-HAND_OVER_SECONDS = 0.05  # when somebody else claims the partition, he waits so long for what is in flight;
-LONGEST_LET_GO_SECONDS = 30.0  # and so long only with the lanes that it belongs to
-DRAINING_BEAT_SECONDS = 1.0  # how often the ledger is told that somebody still waits for answers
-PREDECESSOR_SECONDS = 11.0  # longest wait for the closing word of the previous holder
+HAND_OVER_SECONDS = 0.05  # a fenced worker waits this long for answers before it releases the partition,
+LONGEST_LET_GO_SECONDS = 30.0  # and this long for the last answers of the lanes that it still holds
+DRAINING_BEAT_SECONDS = 1.0  # how often it writes a heartbeat to the ledger meanwhile
+PREDECESSOR_SECONDS = 11.0  # longest wait for the release by the previous holder
 STANDBY_SECONDS = 5.0  # without a row
 KEYS_SECONDS = 5.0  # how often signing keys are read again
 SILENT = "silent"  # nothing is noted
@@ -217,7 +217,9 @@ class Holding:
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         tracing = _tracing(assignment, partition)
-        self._generation = self._take_over()  # nobody delivers meanwhile: what can be made before is made before
+        self._generation = (
+            self._take_over()
+        )  # nothing is delivered meanwhile: all that can be prepared is prepared before
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
@@ -239,10 +241,10 @@ class Holding:
         self._deliveries.hand_over, self._deliveries.after_pause = self._hand_over, self._look_again
 
     def serve(self, first: list[Row]) -> None:
-        """Delivers until the input ends or somebody else takes over; leaves nothing behind."""
+        """Delivers until the input ends or another worker claims the partition; leaves nothing behind."""
         source = self._source
         try:
-            self._notice_loss()  # while we waited for the predecessor, a successor may have come
+            self._notice_loss()  # while we waited for the predecessor, a successor may have claimed the partition
             self._stop_lanes()
             if source.marks is not None:
                 self._deliveries.touch, self._deliveries.leave = source.marks.touch, source.marks.leave
@@ -261,7 +263,7 @@ class Holding:
                 return
             # The file of the partition is the other's; a name of our own, or nobody hears of this.
             source.marks = _make_marks(self._assignment, f"outranked-{self._partition}")
-            raise RuntimeError("somebody else has claimed the partition; is there a second dispatcher on this Kafka?")
+            raise RuntimeError("another query has claimed the partition; is there a second dispatcher on this Kafka?")
         is_behind = not self._is_written and any(lane.progress.is_open for lane in self._deliveries.lanes)
         if is_behind or not self._deliveries.is_finished:
             # The next batch would begin behind what is unfinished; only a new query goes back to it.
@@ -297,7 +299,7 @@ class Holding:
             self._beat_due = time.monotonic() + DRAINING_BEAT_SECONDS
 
     def _look_again(self) -> None:
-        """After a pause, before anything more is begun: somebody else may have the partition by now."""
+        """After a pause, before anything more is begun: another worker may hold the partition by now."""
         self._watch.read_to_end(READ_SECONDS)
         self._notice_loss()
 
@@ -307,7 +309,7 @@ class Holding:
             self._deliveries.let_go(HAND_OVER_SECONDS, LONGEST_LET_GO_SECONDS)
 
     def _stop_lanes(self) -> None:
-        """Those that the dispatcher wants to move; all others go on."""
+        """Stops the lanes that the dispatcher wants to move; all others go on."""
         for uid, query in self._watch.stopped(self._assignment.scope, self._partition).items():
             if query > self._assignment.query:
                 for lane in self._deliveries.lanes:
@@ -317,14 +319,14 @@ class Holding:
     # ── hand-over ─────────────────────────────────────────────────────────────────────────────────
 
     def _hand_over(self) -> None:
-        """All lanes but those that still wait for answers; their successor does not wait for them."""
+        """Hands over all lanes except those that still wait for answers; the successor does not wait for these."""
         self._records.hand_over(self._deliveries.seen_offset)
         self._flush_and_close()
         self._beat_due = time.monotonic() + DRAINING_BEAT_SECONDS
 
     def _flush_and_close(self) -> None:
         try:
-            self._ledger.flush(f"the last word on {self._assignment.topic}/{self._partition}", 5.0)
+            self._ledger.flush(f"the last records of {self._assignment.topic}/{self._partition}", 5.0)
             claims.close(self._producer, self._assignment.scope, self._partition, self._generation)
             self._is_written = True
         except Unavailable as error:
@@ -341,13 +343,13 @@ class Holding:
         lane = self._deliveries.lanes[place]
         if record.is_parked:
             lane.is_held_back = False
-            self._deliveries.isolate(lane)  # its predecessor had isolated it: the dispatcher knows
+            self._deliveries.isolate(lane)  # its predecessor has isolated it, and the dispatcher knows
             return
         self._deliveries.go_on(lane, record.position, record.beyond, dict(record.attempts))
         self._records.go_on(place)
 
     def _close(self) -> None:
-        """The lanes' last records first, then the word that lets a successor begin."""
+        """The lanes' last records first, then the release, so a successor can begin."""
         self._outbox.close()
         self._clusters.close()
         try:
@@ -378,7 +380,7 @@ class Holding:
         self._teller.log(log)
 
     def _first_offset(self) -> int:
-        """That Kafka still has. From a thread of its own."""
+        """The first offset that Kafka still has. Called from another thread."""
         assignment = self._assignment
         is_home = assignment.cluster.is_home
         connection = assignment.connection if is_home else self._clusters.connection(assignment.cluster)
@@ -465,12 +467,12 @@ class Holding:
         query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # that wrote of it last
         is_parked = entry is not None and entry.record.is_parked
         if is_parked and query == assignment.query:
-            return True  # by an earlier batch, whose rows do not come again: the next query goes on
+            return True  # in an earlier batch, whose rows do not come again: the next query continues it
         if assignment.is_aside:
             return False  # we are that query
         if (key.subscription_uid, key.partition) in assignment.apart:
             return True
-        # Where nobody may be isolated there is no other query: what was parked before is served here.
+        # If no lane may be isolated, there is no other query: lanes isolated before are served here.
         return (is_parked and assignment.limits.may_park) or query > assignment.query
 
 

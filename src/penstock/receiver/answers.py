@@ -68,7 +68,7 @@ def metrics(text: bytes) -> Answer:
 
 
 def _no_http2() -> Answer:
-    """For a sender that speaks HTTP/2 at once: empty SETTINGS, and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113)."""
+    """For a sender that begins with HTTP/2: empty SETTINGS, and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113)."""
     said = b"this port speaks HTTP/1.1"
     goaway = bytes(4) + (0xD).to_bytes(4, "big") + said
     answer = refusal(505, said.decode())
@@ -90,11 +90,9 @@ DRAINING = unavailable("the receiver is ending", reason="not ready")
 MISCONFIGURED = unavailable("the Kafka of this address cannot be used as it is set up; the receiver's log says why")
 OVERLOADED = unavailable("the receiver holds as many events as it may", reason="overloaded")
 TOO_SLOW = unavailable(
-    "the receiver holds as much of unfinished requests as it may, and this one was the oldest", reason="overloaded"
+    "the receiver holds too many bytes of incomplete requests, and this one was the oldest", reason="overloaded"
 )
-TOO_MANY_OF_ADDRESS = unavailable(
-    "the receiver has as many connections of this address as it may", reason="overloaded"
-)
+TOO_MANY_OF_ADDRESS = unavailable("the receiver has too many connections from this address", reason="overloaded")
 TOO_MANY_CONNECTIONS = unavailable("the receiver has as many connections as it may", reason="overloaded")
 WRONG_METHOD = refusal(405, "events come with POST", headers=(ALLOW_EVENTS,))
 WRONG_HEALTH_METHOD = refusal(405, "health is asked for with GET", headers=(ALLOW_HEALTH,))

@@ -4,7 +4,7 @@
 
 Written on asyncio and httptools directly, since what must hold here has no place in a general server: a head and a
 body of bounded size and time, a body that is refused before it is read, bytes that count against the process.
-An upgrade to another protocol is never done: the request is served as it is.
+A request for an upgrade to another protocol is served without the upgrade.
 Made by ``serve.py`` for every connection, which also calls ``sweep`` now and then.
 """
 
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = HttpRequestParser(self)
-        self._address = ""  # the sender's
+        self._address = ""  # of the sender
         self._slots: deque[Slot] = deque()
         self._head_limit = site.settings.head_limit_bytes
         self._header_limit = site.settings.header_limit
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._closes = False
         self._body: bytes | bytearray = b""
-        # All that came of the request. One that began among the last bytes gets them all, so it is never too little.
+        # The bytes of the request. One that began among the last bytes counts them all, so this is never too small.
         self._bytes = self._foreign_bytes = self._size
         self._body_bytes = 0
         self._held_bytes = 0
@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its ancestors
-        peer = transport.get_extra_info("peername")  # none if it has gone already
+        peer = transport.get_extra_info("peername")  # none if the sender has disconnected already
         self._address = peer[0] if peer else ""
         refusal = self.site.enter(self, self._address)
         if refusal is not None:
@@ -148,8 +148,8 @@ class Connection(asyncio.Protocol):
     def _framing_again(self) -> bytes:
         """Behind the head of a request that asks for an upgrade, which a server may ignore.
 
-        The parser takes what follows for the other protocol. So a new one gets the part of the head that says where
-        the body ends, and goes on with the body.
+        The parser stops there, as if the other protocol began. So a new parser gets the part of the head with the
+        length of the body, and goes on with the body.
         """
         request = self._request
         if request is None:  # CONNECT: it is answered, and has no body
@@ -164,20 +164,20 @@ class Connection(asyncio.Protocol):
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def _hold(self) -> None:
-        """At the end of what came, the request goes on: what it holds is bounded, for itself and for all together."""
+        """Called if the request is not complete yet. Checks what it holds, alone and together with all others."""
         own_bytes = self._bytes - self._foreign_bytes
         if self._request is None:
             if own_bytes > self._head_limit or len(self._headers) > self._header_limit:
                 self._refuse_head()
                 return
         elif own_bytes > 2 * self._head_limit + (1 + MOST_FRAMING_PER_BYTE) * self._body_bytes:
-            self._refuse(answers.refusal(413, "the body comes with too much around it: chunk sizes, or trailers"))
+            self._refuse(answers.refusal(413, "the body has too much framing: chunk sizes or trailers"))
             return
         self._is_unfinished = True
         self.site.unfinished.hold(self, self._bytes + HEADER_OVERHEAD_BYTES * len(self._headers))
 
     def give_way(self) -> None:
-        """Others need the room that this unfinished request takes."""
+        """Other requests need the memory that this incomplete request holds."""
         self._is_unfinished = False
         self._refuse(answers.TOO_SLOW)
 
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
         if found is not None:
             self._refuse(answers.refusal(400, found))
         elif version == "1.0":
-            self._closes = True  # HTTP/1.0 could ask for more requests; it is not worth it
+            self._closes = True  # keep-alive in HTTP/1.0 is not supported
         return found is not None
 
     def on_body(self, body: bytes) -> None:

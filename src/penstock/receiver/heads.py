@@ -1,7 +1,7 @@
-"""What a head may not say, though the parser lets it pass: whatever two readers could understand in two ways.
+"""Refuses heads that the parser accepts, but that two servers could understand in different ways.
 
-A proxy in front of the receiver and the receiver itself must agree where a request ends and whom it is for, so what
-RFC 9112 forbids is refused and never repaired. Called by the connection, for the few heads with one of these signs.
+A proxy in front of the receiver and the receiver itself must agree where a request ends and which host it is for. So
+a head that RFC 9112 forbids is refused and never repaired. Called by the connection, for the few heads that need it.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 SPOKEN = ("1.1", "1.0")
 
-# Headers with one value. Others, like Accept or X-Forwarded-For, are lists: they may stand more than once.
+# Headers with one value. Others, like Accept or X-Forwarded-For, are lists: they may occur more than once.
 STAND_ONCE = frozenset(
     (
         b"authorization", b"content-encoding", b"content-language", b"content-length", b"content-location",
@@ -25,7 +25,7 @@ ATTRIBUTE = b"ce-"
 def flaw(version: str, by_name: Mapping[bytes, bytes], headers: Sequence[tuple[bytes, bytes]]) -> str | None:
     """Why the head is refused, or None. ``by_name`` has the last value of each header."""
     if version not in SPOKEN:
-        return f"HTTP/{version} is not spoken here, only HTTP/1.1 and HTTP/1.0"
+        return f"HTTP/{version} is not supported, only HTTP/1.1 and HTTP/1.0"
     if version == "1.1" and b"host" not in by_name:
         return "the header host is missing"
     if len(by_name) != len(headers):
@@ -37,7 +37,7 @@ def flaw(version: str, by_name: Mapping[bytes, bytes], headers: Sequence[tuple[b
         if version == "1.0":
             return "HTTP/1.0 has no Transfer-Encoding"
         if coding.strip(b" \t").lower() != b"chunked":
-            return "of all transfer encodings only chunked is taken, and nothing beside it"
+            return "the only supported transfer encoding is chunked, alone and without Content-Length"
     if b"chunked" in by_name.get(b"te", b"").lower():
         return "the header te must not name chunked"
     return None

@@ -49,7 +49,7 @@ class Routes:
     def _changed(self, key: str, value: bytes | None) -> None:
         try:
             routes = () if value is None else decode_agreement(value).routes
-        except ValueError as error:  # of msgspec, which has several
+        except ValueError as error:  # msgspec raises several kinds
             logger.error(
                 "the contract's record of %s cannot be read, so its addresses stay as they are: %s", key, error
             )

@@ -22,7 +22,7 @@ class ReceiverSettings:
     head_limit_bytes: int = setting(64 * 1024, "the largest head of a request (line and headers); beyond it 431")
     header_limit: int = setting(256, "headers of a request; beyond it 431")
     attribute_limit_bytes: int = setting(
-        64 * 1024, "the longest attribute of an event; beyond it 400. Data has no part in it"
+        64 * 1024, "the longest attribute of an event; beyond it 400. The data does not count"
     )
     inflight_events: int = setting(20_000, "events that may wait for Kafka at once, per process; beyond it 503")
     inflight_bytes: int = setting(32 * 1024 * 1024, "bytes of requests held at once, per process; beyond it 503")
@@ -31,7 +31,7 @@ class ReceiverSettings:
     )
     connection_limit: int = setting(4096, "open connections per process; further ones get 503")
     connections_per_address: int = setting(
-        0, "the same for one address; 0: no limit, since balancers have few addresses"
+        0, "the same for one client address; 0: no limit, since a load balancer has few addresses"
     )
     read_timeout_seconds: float = setting(15.0, "a request must be complete this long after its first byte")
     idle_timeout_seconds: float = setting(75.0, "a connection without requests is closed after this time")

@@ -1,4 +1,4 @@
-"""What all connections of a process share: settings, the path, and what they hold together. Made by ``serve.py``."""
+"""What all connections of a process share: settings, the path, and their common limits. Made by ``serve.py``."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ class Site:
     connections: "set[Connection]" = field(default_factory=set)
     is_draining: bool = False
     unfinished: Unfinished = field(init=False)
-    _by_address: Counter[str] = field(default_factory=Counter)  # connections; counted only where that has a limit
+    _by_address: Counter[str] = field(default_factory=Counter)  # connections; counted only if there is a limit
 
     def __post_init__(self) -> None:
         self.unfinished = Unfinished(self.settings.unfinished_bytes)
 
     def enter(self, connection: "Connection", address: str) -> Answer | None:
-        """A new connection of this address (empty: nobody knows it). The answer if it is one too many."""
+        """Notes a new connection from this address (empty: unknown). Returns the refusal if it is one too many."""
         settings = self.settings
         self.connections.add(connection)
         if settings.connections_per_address:

@@ -1,13 +1,13 @@
-"""Requests of which only a part has come, and what they hold. The oldest gives way when they hold too much together.
+"""Limits the memory of incomplete requests. When they hold too much together, the oldest is dropped.
 
-Called by the connections of a process, with the bytes that each of them holds for a request that is not complete. An
-honest sender's request is complete soon, mostly at once. So the oldest one is the one least likely to be completed.
+Called by the connections of a process, with the bytes that each of them holds for a request that is not complete. A
+normal sender's request is complete soon, mostly at once. So the oldest one is the least likely to be completed.
 """
 
 from collections import OrderedDict
 from typing import Protocol
 
-HEADER_OVERHEAD_BYTES = 160  # what a header takes in memory beside its text: a pair and two objects
+HEADER_OVERHEAD_BYTES = 160  # the memory of a header besides its text: a pair and two objects
 
 
 class Holder(Protocol):
@@ -15,7 +15,7 @@ class Holder(Protocol):
 
 
 class Unfinished:
-    """What is held for unfinished requests, and how much that may be. Everything here runs on the event loop."""
+    """The bytes held for incomplete requests, and their limit. Everything here runs on the event loop."""
 
     def __init__(self, most_bytes: int) -> None:
         self.bytes = 0
@@ -26,7 +26,7 @@ class Unfinished:
         return len(self._held)
 
     def hold(self, holder: Holder, held_bytes: int) -> None:
-        """``holder`` has so many bytes of an unfinished request now. The oldest ones end while it is too much."""
+        """``holder`` now has this many bytes of an incomplete request. Beyond the limit the oldest are dropped."""
         self.bytes += held_bytes - self._held.get(holder, 0)
         self._held[holder] = held_bytes
         while self.bytes > self._most_bytes:

@@ -113,7 +113,7 @@ def _made(time: datetime, found: re.Match[str], part: str) -> LogLine:
 
 
 def _fields_at(message: str) -> int:
-    """Where the fields begin that end a line; its length when there are none. Reads the line once."""
+    """Where the fields at the end of a line begin; the line's length if it has none. Reads the line once."""
     begin = end = 0
     for found in _ONE_FIELD.finditer(message):
         if found.start() != end:

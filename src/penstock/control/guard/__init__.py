@@ -1,4 +1,4 @@
-"""Who may use the admin port: hosts, origins, tokens, sessions of browsers, and how many streams each may hold.
+"""Access to the admin port: hosts, origins, tokens, sessions of browsers, and limits for streams per caller.
 
-``middleware.py`` stands before every handler; ``policy.py`` decides, with values in and values out.
+``middleware.py`` runs before every handler; ``policy.py`` decides, with values in and values out.
 """

@@ -1,8 +1,8 @@
 """From a token to a browser's session, by a link that works once.
 
-POST /api/penstock/login-link     whoever has the token: {"path": "/login?code=…", "seconds": 120}
+POST /api/penstock/login-link     with the token: {"path": "/login?code=…", "seconds": 120}
 GET  /login?code=…                a cookie, and on to the dashboard
-GET  /api/penstock/session        how the caller is known; 401 when it is not
+GET  /api/penstock/session        whether the caller has a token, a session or neither; 401 if it needs one
 """
 
 from starlette.requests import Request
@@ -23,8 +23,8 @@ def routes(access: Access) -> list[Route]:
 
     async def link(request: Request) -> Response:
         caller: Caller = request.scope[CALLER]
-        if caller.kind == "session":  # or a session could prolong itself for ever
-            return error_response(403, "a session makes no links for further ones", "`penstock dashboard`")
+        if caller.kind == "session":  # otherwise a session could renew itself for ever
+            return error_response(403, "a session cannot make login links for other sessions", "`penstock dashboard`")
         answer = {"path": f"{LOGIN}?code={access.sessions.new_code()}", "seconds": CODE_SECONDS}
         return JSONResponse(answer, 201, headers=NOT_KEPT)
 

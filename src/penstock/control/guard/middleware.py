@@ -1,4 +1,4 @@
-"""Before every handler of the admin port: judges the request, seats long streams, and ends what a session holds.
+"""Runs before every handler of the admin port: checks requests, limits long streams, and ends them with the session.
 
 Made by ``api.application``. The caller is left in ``scope["penstock.caller"]`` for ``login``.
 """
@@ -52,7 +52,7 @@ class Guard:
             await error_response(503, error.message, error.hint)(scope, receive, send)
 
     async def _for_as_long(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """As the session lasts: a stream ends with it."""
+        """For as long as the session lasts: a stream ends with it."""
         if caller.session is None:
             await self._app(scope, receive, send)
             return
@@ -82,7 +82,7 @@ def asked_of(scope: Scope) -> Asked:
 
 
 def stream_of(scope: Scope) -> Limit | None:
-    """Which of the long streams a request wants."""
+    """Which kind of long stream a request asks for."""
     path: str = scope["path"]
     query = QueryParams(scope.get("query_string", b""))
     if path == "/api/penstock/live":

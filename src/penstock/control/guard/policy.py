@@ -1,8 +1,8 @@
-"""What may pass to the admin API, and in whose name. Pure but for the sessions that it looks up.
+"""Which requests may pass to the admin API, and as which caller. Pure, except that it looks up sessions.
 
     probes ─▶ Host ─▶ Origin, Sec-Fetch-Site ─▶ Content-Type ─▶ pages ─▶ token or session
 
-In: a request's head. Out: a Caller, or a Refusal with the reason and the remedy. Called by ``middleware``.
+In: a request's head. Out: a Caller, or a Refusal with the reason and a hint. Called by ``middleware``.
 """
 
 import ipaddress
@@ -67,7 +67,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may use one admin port."""
+    """The access rules of one admin port."""
 
     token: str = field(repr=False)
     needs_token: bool = False
@@ -82,14 +82,14 @@ class Access:
 
 
 def access_of(settings: ControllerSettings, port: int) -> Access:
-    """Keeps the token in its file. Raises Misconfigured when one is required and the file is of no use."""
+    """Keeps the token in its file. Raises Misconfigured when one is required and the file cannot be used."""
     try:
         token = keep_token(settings.admin_token_path)
     except Misconfigured as error:
         if settings.needs_token:
             raise
         logger.warning("the admin API runs without a token: %s", error.message)
-        token = secrets.token_urlsafe()  # which nobody knows
+        token = secrets.token_urlsafe()  # a token that no caller knows
     return Access(
         token=token,
         needs_token=settings.needs_token,
@@ -124,7 +124,7 @@ def _wrong_host(access: Access, asked: Asked) -> Refusal | None:
     return Refusal(
         421,
         f"the request is for the host {shown}, which is not a name of this server",
-        "start it with --allowed-host NAME (PENSTOCK_ALLOWED_HOSTS) if this name is meant",
+        "if this name is yours, start the server with --allowed-host NAME (PENSTOCK_ALLOWED_HOSTS)",
     )
 
 
@@ -135,7 +135,7 @@ def _foreign_page(asked: Asked) -> Refusal | None:
         return Refusal(
             403,
             f"a page of {origins[0][:100]!r} may not use this API",
-            "open the dashboard at this server's own address; a proxy in front must pass Host on unchanged",
+            "open the dashboard at this server's own address; a proxy in front must not change Host",
         )
     goes_to_page = asked.headers.get("sec-fetch-mode") == "navigate" and asked.is_page
     if sites and not goes_to_page and not (len(sites) == 1 and sites[0].lower() in OWN_SITE):
@@ -153,7 +153,7 @@ def _is_own_origin(origin: str, host: str) -> bool:
 
 
 def _wrong_body(asked: Asked) -> Refusal | None:
-    """JSON only: a page can make a browser send text and forms anywhere, without asking first."""
+    """Only JSON: a page can make a browser send text and forms to any server, without a preflight request."""
     types = asked.headers.getlist("content-type")
     has_body = asked.headers.get("content-length", "0") != "0" or "transfer-encoding" in asked.headers
     if asked.method not in WITH_BODY or (not types and not has_body):
@@ -188,7 +188,7 @@ def _caller(access: Access, asked: Asked) -> Caller | Refusal:
 
 
 def _is_proven_own(asked: Asked) -> bool:
-    """Foreign values have been refused before; here one must be present."""
+    """Values of other origins have been refused before; here one must be present."""
     return "origin" in asked.headers or asked.headers.get("sec-fetch-site", "").lower() == "same-origin"
 
 
@@ -197,7 +197,7 @@ def _anonymous(asked: Asked) -> Caller:
 
 
 def _neighbourhood(peer: str) -> str:
-    """What one caller may choose freely counts as one: all of loopback, and a /64 of IPv6."""
+    """Addresses that one caller can choose freely count as one: all of loopback, and a /64 of IPv6."""
     address = address_of(peer.partition("%")[0])
     if address is None or address.is_loopback:
         return THIS_MACHINE

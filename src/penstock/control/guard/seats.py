@@ -1,4 +1,4 @@
-"""Seats: how many long streams run at a time, in all and for one caller. One caller never has all of them.
+"""Seats: how many long streams run at a time, in all and for one caller. One caller can never take all of them.
 
 Lives on the event loop. Used by ``middleware``.
 """
@@ -25,7 +25,7 @@ WATCH = Limit("watch", 200, 40)
 
 
 class TooMany(Rejected):
-    """This caller holds as many as one caller may."""
+    """This caller has as many streams as one caller may have."""
 
 
 class Seats:
@@ -38,10 +38,10 @@ class Seats:
         """Raises TooMany or Unavailable when there is none left."""
         own = (limit, caller)
         if self._of_callers[own] >= limit.per_caller:
-            many = f"this caller has {limit.per_caller} streams of the kind {limit.name} already, the most for one"
+            many = f"this caller has {limit.per_caller} streams of the kind {limit.name} already, which is the limit"
             raise TooMany(many, hint="end one of them first")
         if self._in_all[limit] >= limit.in_all:
-            full = f"{limit.in_all} streams of the kind {limit.name} are running, the most for all callers"
+            full = f"{limit.in_all} streams of the kind {limit.name} are running, which is the limit for all callers"
             raise Unavailable(full, hint="try again when one of them has ended")
         self._in_all[limit] += 1
         self._of_callers[own] += 1

@@ -2,8 +2,8 @@
 
     POST /api/penstock/login-link ──▶ code, for two minutes ──GET /login?code=…──▶ session, for twelve hours
 
-Both live in this process only: when the controller ends, all sessions end. What is stored is a hash of each, so that
-looking one up takes the same time for every wrong guess. Used by ``policy`` and ``login``, on the event loop.
+Both are kept in the memory of this process only: when the controller ends, all sessions end. Only a hash of each is
+kept, so a look-up takes the same time for every wrong guess. Used by ``policy`` and ``login``, on the event loop.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True)
 class Session:
-    id: str  # of no use to whoever reads it: the cookie holds another secret
+    id: str  # useless to an attacker: the cookie holds another secret
     ends: float  # by the clock of ``Sessions``
 
 

@@ -76,7 +76,7 @@ function signedOut() {
   document.title = "Sign in · Penstock";
   view.replaceChildren(h("div", { class: "page page-signed-out" }, heading("You are not signed in"),
     h("p", {}, "This browser has no session, or its session has ended: a session lasts for twelve hours, and ends when the controller is started again."),
-    h("p", {}, "On the machine where Penstock runs, this prints a link that signs this browser in:"),
+    h("p", {}, "On the machine where Penstock runs, this command prints a link that signs in this browser:"),
     command("penstock dashboard"),
     h("p", { class: "dim" }, "Open the link here. This page goes on by itself as soon as there is a session.")));
 }

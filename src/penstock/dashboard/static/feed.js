@@ -3,7 +3,7 @@
 //   feed.state         the last snapshot with all changes since (see /api/penstock/live); null before the first
 //   feed.listen(f)     f() after every message and when the feed is lost or back; returns a function that ends it
 //   feed.isLost        nothing came for 5 s; feed.problem says why: {cause, address, remedy}
-//   feed.isSignedOut  the controller wants a session and this browser has none, or none any more
+//   feed.isSignedOut  the controller requires a session, and this browser has none
 //   feed.isReady       the controller has read its resources; before that, no rows means nothing
 //   feed.ingress(key), feed.subscription(key)
 

@@ -57,7 +57,8 @@ def test_of_nothing(controller: Bench, penstock: Callable[..., str]) -> None:
 def test_a_wrong_question_is_refused(controller: Bench, path: str, body: dict[str, Any] | None, said: str) -> None:
     """Kept promise: it is said what is wrong with it, before anybody searches."""
     raw = None if body is None else json.dumps(body).encode()
+    url, is_json = f"{controller.server}/api/penstock/{path}", {"Content-Type": "application/json"}
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(urllib.request.Request(f"{controller.server}/api/penstock/{path}", raw), timeout=20)
+        urllib.request.urlopen(urllib.request.Request(url, raw, is_json), timeout=20)
     assert refused.value.code == 400
     assert said in json.loads(refused.value.read())["error"]

@@ -117,7 +117,7 @@ TOKENS = {"protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "user": "id",
         ({"protocol": "SSL", "user.skip": "true", "ca.crt": HIDDEN}, "ca.crt holds no certificate"),
         ({"protocol": "SSL", "user.crt": HIDDEN, "user.key": HIDDEN}, "user.crt holds no certificate"),
         (TOKENS, "sasl.oauthbearer.token.endpoint.url is missing"),
-        ({**TOKENS, "tokenUrl": HIDDEN}, "sasl.oauthbearer.token.endpoint.url is no URL"),
+        ({**TOKENS, "tokenUrl": HIDDEN}, "sasl.oauthbearer.token.endpoint.url is not an http or https URL"),
         ({**TOKENS, "tokenProvider": HIDDEN}, "tokenProvider is not supported"),
     ],
 )
@@ -159,6 +159,7 @@ def test_settings_for_java_hold_only_where_credentials_are(authority: Authority,
     own = authority.issue("java")
     data = {"protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "user": "ann", "password": HIDDEN + '"\\ü\n'}
     found = parsed({**data, "ca.crt": authority.certificate, "user.crt": own.certificate, "user.key": own.key})
+    secret_files.write(tmp_path, "shop/kafka", {})
     settings = java_files.java_settings(found, tmp_path, "shop/kafka", "v0")
     assert not [value for value in settings.values() if HIDDEN in value or "PRIVATE KEY" in value or "ann" in value]
     for number in range(1, 8):

@@ -20,11 +20,12 @@ def keep_private() -> None:
 
 
 def tighten(folder: Path) -> None:
-    """Takes all rights of others from the folder and what is in it. Links are not followed.
+    """Takes all rights of others from the folder and what is in it. Links in it are not followed.
 
     The folder itself comes last: its mode proves that everything below was done, so the next start has nothing to do.
     What belongs to somebody else stays as it is; only its owner may change it.
     """
+    folder = folder.resolve()
     if not folder.is_dir() or not others_may_read(folder):
         return
     for place, _, names in os.walk(folder, topdown=False):

@@ -36,6 +36,16 @@ def test_what_a_link_leads_to_stays_as_it_is(tmp_path: Path) -> None:
     assert mode_of(outside) == 0o644
 
 
+def test_a_folder_behind_a_link_is_closed_too(tmp_path: Path) -> None:
+    """Kept promise: the data directory may be a link; where it leads is what others must not read."""
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    os.symlink(folder, tmp_path / "link")
+    tighten(tmp_path / "link")
+    assert mode_of(folder) == 0o700
+
+
 def test_a_folder_that_was_closed_is_not_searched_again(tmp_path: Path) -> None:
     """Kept promise: the folder itself is closed last, so a kill in between is noticed and nothing is left open."""
     folder = tmp_path / "data"

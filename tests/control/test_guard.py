@@ -10,9 +10,9 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from penstock.control.guard import sessions
-from penstock.control.guard.middleware import Guard
+from penstock.control.guard.middleware import Guard, stream_of
 from penstock.control.guard.policy import Access
-from penstock.control.guard.seats import FEED, SEARCH, TAIL, WATCH, Limit, Seats, TooMany
+from penstock.control.guard.seats import FEED, SEARCH, TAIL, TRIAL, WATCH, Limit, Seats, TooMany
 from penstock.control.guard.sessions import CODE_SECONDS, MOST_CODES, MOST_SESSIONS, SESSION_SECONDS, Sessions
 from penstock.errors import Unavailable
 
@@ -87,7 +87,16 @@ def test_secrets_are_not_kept_as_they_are() -> None:
     assert secret not in repr(vars(kept))
 
 
-@pytest.mark.parametrize("limit", [TAIL, SEARCH, FEED, WATCH], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("path", "limit"),
+    [("/api/penstock/tail", TAIL), ("/api/penstock/search", SEARCH), ("/api/penstock/trial", TRIAL)],
+)
+def test_what_takes_a_thread_for_long_takes_a_seat(path: str, limit: Limit) -> None:
+    """Kept promise: one caller's searches and trials leave threads for everybody else's requests."""
+    assert stream_of({"path": path, "query_string": b""}) == limit
+
+
+@pytest.mark.parametrize("limit", [TAIL, SEARCH, TRIAL, FEED, WATCH], ids=lambda each: each.name)
 def test_one_caller_never_has_all_seats(limit: Limit) -> None:
     seats = Seats()
     with ExitStack() as held:

@@ -11,7 +11,7 @@ from penstock.control.ingress import Surroundings
 from penstock.control.kinds import Resource
 from penstock.control.secrets import Secrets
 from penstock.control.validate import problems
-from penstock.errors import Misconfigured
+from penstock.errors import Misconfigured, Rejected
 from penstock.kafka import java_files, secret_files, security
 from tests.control.objects import annotated, secret, service, sink, source, stored
 from tests.control.test_kinds_plans import OLD_ORDERS, among, condition_of, finding
@@ -66,6 +66,36 @@ def test_credentials_for_another_mechanism_are_never_sent_as_plain(tmp_path: Pat
     given = around(tmp_path, {**GUARDED, "saslType": b"PLAIN", "weaker": b"PLAIN"})
     with pytest.raises(Refused, match="another mechanism than PLAIN"):
         sources.cluster_of_source(with_login(tls=True, user="user", password="password", type="weaker"), given)
+
+
+def test_no_refusal_quotes_what_a_source_names_as_its_mechanism(tmp_path: Path) -> None:
+    """Kept promise: ``spec.net.sasl.type`` may name any key of any Secret; what it holds is in no condition."""
+    given = around(tmp_path, {**GUARDED, "api-token": b"hunter3"})
+    named = with_login(tls=True, user="user", password="password", type="api-token")
+    plan = sources.plan(named, given, finding(OLD_ORDERS))
+    assert condition_of(plan, "ConnectionEstablished")[0] == "False"
+    assert "hunter3" not in repr(plan)
+
+
+def test_a_server_of_ours_beside_a_stranger_does_not_make_it_the_home_cluster(tmp_path: Path) -> None:
+    """Kept promise: credentials go to the home cluster only by the addresses that the operator has named."""
+    given = around(tmp_path, GUARDED, **{"penstock.dev/servers": "kafka.example:9093"})
+    named = with_login(tls=True, user="user", password="password")
+    named["spec"]["bootstrapServers"] = [given.settings.bootstrap_servers, *STRANGER]
+    assert STRANGER[0] not in sources.cluster_of_source(named, given).bootstrap_servers
+
+
+@pytest.mark.parametrize("changed", [{"penstock.dev/kafka-keys": "api-token"}, {"penstock.dev/servers": None}])
+def test_what_a_secret_is_for_changes_only_with_its_values(tmp_path: Path, changed: dict[str, str | None]) -> None:
+    """Kept promise: who does not know a Secret cannot open it to more servers, or more of its keys to sources."""
+    kept = Secrets(tmp_path)
+    applied = annotated(secret(), **{"penstock.dev/servers": "kafka.example:9093"})
+    old, _ = kept.stripped(applied)
+    notes = {**old["metadata"]["annotations"], **changed}
+    given = {name: text for name, text in notes.items() if text is not None}
+    with pytest.raises(Rejected, match="who knows its values"):
+        kept.stripped({**old, "metadata": old["metadata"] | {"annotations": given}}, old)
+    assert kept.stripped(old, old)[1] is None
 
 
 def test_without_a_type_the_mechanism_is_that_of_the_secret(tmp_path: Path) -> None:
@@ -145,8 +175,12 @@ def test_a_metadata_service_is_no_kafka_server(server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://u:p@host/t", "ftp://host/", "https:///t", "https://host/a b", "http://h:x/"]
-)
+    "url",
+    [
+        "https://u:p@host/t", "ftp://host/", "https:///t", "https://host/a b", "http://h:x/",
+        "http://%3169.254.169.254/", "http://169.254.169.254%2f/", "http://a\\b/", "http://[fe80::1%25eth0]/",
+    ],
+)  # fmt: skip
 def test_a_token_endpoint_is_a_plain_url(url: str) -> None:
     data = {"protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "tokenUrl": url, "user": "u", "password": "p"}
     with pytest.raises(Misconfigured, match="not an http or https URL"):

@@ -84,3 +84,53 @@ def test_a_callback_of_the_parser_that_fails_is_a_logged_500(
     with caplog.at_level(logging.ERROR):
         assert _answer("").startswith(b"HTTP/1.1 500 ")
     assert "RuntimeError: a callback failed" in caplog.text
+
+
+class SlowIngress(FailingIngress):
+    """A path whose answers never come."""
+
+    def accept(self, request: Request, reply: Callable[[Answer], None]) -> None:
+        if request.path == b"/x":
+            super().accept(request, reply)
+
+
+@pytest.mark.parametrize(
+    ("first", "status"),
+    [(b"", b"202"), (b"POST /x HTTP/1.1\r\nHo", b"202"), (REQUEST.replace(b"/x", b"/slow"), b"503")],
+    ids=["silent", "half a head", "waiting for an answer"],
+)
+def test_connections_that_wait_for_their_sender_give_way(first: bytes, status: bytes) -> None:
+    """Whoever has as many connections as there may be keeps nobody out, unless all of them are being answered."""
+
+    async def story() -> bytes:
+        site = Site(ReceiverSettings(connection_limit=3), cast(Ingress, SlowIngress("")), Inflight(10, 1_000_000))
+        server = await asyncio.get_running_loop().create_server(lambda: Connection(site), "127.0.0.1", 0)
+        async with server:
+            where = server.sockets[0].getsockname()
+            others = [await asyncio.open_connection(*where) for _ in range(3)]
+            for _, writer in others:
+                writer.write(first)
+            await asyncio.to_thread(
+                until,
+                lambda: len(site.connections) == 3 and all(_has_begun(each, first) for each in site.connections),
+                "three",
+            )
+            reader, writer = await asyncio.open_connection(*where)
+            writer.write(REQUEST)
+            line = await asyncio.wait_for(reader.readline(), 20)
+            if status == b"202":
+                assert await asyncio.wait_for(others[0][0].read(), 20) == b""  # the oldest one
+                assert len(site.connections) == 3
+            for _, sender in [*others, (reader, writer)]:
+                sender.close()
+            for each in list(site.connections):
+                each.abort()  # an answer that is owed would keep it
+            await asyncio.to_thread(until, lambda: not site.connections, "the end of the connections")
+            assert (len(site.unfinished), site.unfinished.bytes) == (0, 0)
+        return line
+
+    assert asyncio.run(story()).split()[1] == status
+
+
+def _has_begun(connection: Connection, sent: bytes) -> bool:
+    return not sent or connection._in_request or bool(connection._slots)

@@ -41,7 +41,8 @@ _NEVER = tuple(
         "168.63.129.16/32",  # Azure's
         "100.100.100.200/32",  # Alibaba's
         "192.0.0.192/32",  # Oracle's
-        "fd00:ec2::254/128", "fd20:ce::254/128",  # Amazon's and Google's in IPv6
+        "fd00:ec2::/32", "fd20:ce::254/128",  # Amazon's and Google's in IPv6
+        "fd00:42::42/128", "fd00:c1::a9fe:a9fe/128",  # Scaleway's and Oracle's
     )
 )  # fmt: skip
 _SPECIAL_V4 = tuple(
@@ -59,10 +60,11 @@ _SPECIAL_V6 = tuple(
 )  # fmt: skip
 _MAPPED = ipaddress.ip_network("::ffff:0:0/96")  # the IPv4 address itself
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # a gateway to the IPv4 address
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")  # a gateway of the local network
 _ENDS_IN_V4 = (
     ipaddress.ip_network("::/96"),  # IPv4-compatible
     ipaddress.ip_network("::ffff:0:0:0/96"),  # IPv4-translated
-    ipaddress.ip_network("64:ff9b:1::/48"),  # a gateway of the local network
+    _LOCAL_NAT64,
     _MAPPED,
     _NAT64,
 )
@@ -144,6 +146,12 @@ def _embedded(address: Address) -> list[IPv4]:
     found = []
     if _is_in(address, _ENDS_IN_V4) or bits >> 32 & 0xFFFFFFFF in _ISATAP:
         found.append(_last_v4(address))
+    if (
+        address in _LOCAL_NAT64
+    ):  # RFC 6052: how long its prefix is, only the gateway knows; bits 64 to 71 are left out
+        found.append(IPv4((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF))
+        found.append(IPv4((bits >> 64 & 0xFF) << 24 | bits >> 32 & 0xFFFFFF))
+        found.append(IPv4(bits >> 24 & 0xFFFFFFFF))
     if address in _SIX_TO_FOUR:
         found.append(IPv4(bits >> 80 & 0xFFFFFFFF))
     if address in _TEREDO:

@@ -20,11 +20,12 @@ def keep_private() -> None:
 
 
 def tighten(folder: Path) -> None:
-    """Removes all rights of other users from the folder and its content. Links are not followed.
+    """Removes all rights of other users from the folder and its content. Links in it are not followed.
 
     The folder itself comes last: its mode proves that everything below was done, so the next start has nothing to do.
     Files of other users stay as they are; only their owner may change them.
     """
+    folder = folder.resolve()
     if not folder.is_dir() or not others_may_read(folder):
         return
     for place, _, names in os.walk(folder, topdown=False):

@@ -1,7 +1,8 @@
 """Which token the command line sends to which server.
 
 The token of the data directory goes only to the server that ``up`` runs from that directory, so no other server sees
-it. A file that the user names goes to the server that the user names. Used by ``client``.
+it; and only if this user has started it, or a folder of a stranger could name any file and any port. A file that the
+user names goes to the server that the user names. Used by ``client``.
 """
 
 import os
@@ -25,7 +26,7 @@ def token_for(host: str, port: int, data_dir: Path | None = None) -> str | None:
     if named:
         return read_token(Path(named).expanduser())
     folder = data_dir or Path(os.environ.get(DATA_DIR) or DEFAULT_DATA_DIR).expanduser()
-    state = RunDirectory(folder).state()
+    state = RunDirectory(folder).own_state()
     path = str(state.get("admin_token_file") or "")
     if not path or not _is_server_of(state, host, port) or not Path(path).exists():
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.control.kinds import Resource, annotations_of
-from penstock.control.names import SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION
+from penstock.control.names import SECRET_FOR, SECRET_KAFKA_KEYS, SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION
 from penstock.errors import Rejected
 from penstock.kafka import java_files, secret_files
 from penstock.kafka.secret_files import Data
@@ -18,6 +18,7 @@ from penstock.kafka.secret_files import Data
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds the whole object
 OLD_SERVERS = "brokers"  # a key of the former distributed channel's Secret, and no secret
 _NOTES = (SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION)
+_PURPOSE = (SECRET_FOR, SECRET_KAFKA_KEYS)
 
 
 class Secrets:
@@ -44,7 +45,13 @@ class Secrets:
             raise Rejected(
                 "the Secret holds no values, as is so with what `get` shows", hint="apply it with its values"
             )
-        notes = {name: text for name, text in annotations_of(old).items() if name in _NOTES}
+        before, now = annotations_of(old), applied["metadata"].get("annotations") or {}
+        if changed := [name for name in _PURPOSE if now.get(name) != before.get(name)]:
+            raise Rejected(
+                f"what the Secret is for ({', '.join(changed)}) is changed by who knows its values",
+                hint="apply it with its values",
+            )
+        notes = {name: text for name, text in before.items() if name in _NOTES}
         metadata = dict(applied["metadata"])
         return {**applied, "metadata": metadata | {"annotations": {**(metadata.get("annotations") or {}), **notes}}}
 

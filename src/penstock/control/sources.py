@@ -1,6 +1,6 @@
 """What a KafkaSource wants: the records of topics that are there already, as events, at one sink."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -17,6 +17,7 @@ from penstock.kafka import secret_files, security
 
 SERVED = "ConsumerGroup"
 SECRET_REFUSED = "SecretRefused"
+MECHANISMS = get_args(security.Mechanism)
 FIELDS = {  # of spec.net, by the key that the same thing has in the Secret of a broker or sink
     "ca.crt": "tls.caCert",
     "user.crt": "tls.cert",
@@ -107,7 +108,8 @@ def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
         _check_servers(source, servers, around)
     namespace, name = kept_secret(source)
     version = around.secrets.kept(namespace, name, data)
-    return Cluster(servers or around.settings.bootstrap_servers, f"{namespace}/{name}", version)
+    own = around.settings.bootstrap_servers  # for home: a stranger may stand beside one of its servers
+    return Cluster(without.bootstrap_servers or own, f"{namespace}/{name}", version)
 
 
 def _check(data: dict[str, bytes]) -> None:
@@ -158,6 +160,8 @@ def _login(source: Resource, sasl: dict[str, Any], around: Surroundings, *, has_
     own = next((each for data in holders.values() if (each := credentials.mechanism_of(data))), "PLAIN")
     asked = _looked_up(source, sasl.get("type"), around)
     mechanism = asked.decode("latin-1").strip() if asked else own
+    if mechanism not in MECHANISMS:  # any key may be named, so what it holds is in no message
+        raise Unusable(f"spec.net.sasl.type is unknown; valid are {', '.join(MECHANISMS)}")
     for name, data in holders.items():
         credentials.check_protection(data, f"{namespace}/{name}", has_tls=has_tls, mechanism=mechanism)
     return {

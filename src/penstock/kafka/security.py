@@ -227,6 +227,7 @@ def is_plain_url(url: str) -> bool:
     except ValueError:
         return False
     is_printable = all(0x20 < ord(character) < 0x7F for character in url)
+    is_placed = is_placed and not set(parts.netloc) & set("%\\")  # some clients decode a host, others do not
     return is_placed and is_printable and parts.scheme in ("http", "https") and "@" not in parts.netloc
 
 

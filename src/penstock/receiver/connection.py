@@ -366,6 +366,17 @@ class Connection(asyncio.Protocol):
         elif waited > self.site.settings.idle_timeout_seconds:
             self.close_if_idle()
 
+    @property
+    def waits_since(self) -> float | None:
+        """Since when the sender is the one to go on; None: it waits for an answer of ours."""
+        return None if self._slots else self._touched
+
+    def abort(self) -> None:
+        """At once, without an answer."""
+        self._lingering = True
+        if self.transport is not None:
+            self.transport.abort()
+
     def close_if_idle(self) -> None:
         if not self._in_request and not self._slots and not self._lingering:
             self._linger()

@@ -29,7 +29,9 @@ class ReceiverSettings:
     unfinished_bytes: int = setting(
         16 * 1024 * 1024, "bytes held for requests that are not complete, per process; beyond it the oldest gets 503"
     )
-    connection_limit: int = setting(4096, "open connections per process; further ones get 503")
+    connection_limit: int = setting(
+        4096, "open connections per process; beyond it the one that waits longest is closed"
+    )
     connections_per_address: int = setting(
         0, "the same for one client address; 0: no limit, since a load balancer has few addresses"
     )

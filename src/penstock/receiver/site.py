@@ -1,7 +1,8 @@
 """What all connections of a process share: settings, the path, and their common limits. Made by ``serve.py``."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from penstock.receiver import answers
@@ -14,6 +15,8 @@ from penstock.receiver.unfinished import Unfinished
 if TYPE_CHECKING:
     from penstock.receiver.connection import Connection
 
+AT_A_LOOK = 64  # connections that may give way; all of them are looked at for it
+
 
 @dataclass
 class Site:
@@ -23,6 +26,7 @@ class Site:
     connections: "set[Connection]" = field(default_factory=set)
     is_draining: bool = False
     unfinished: Unfinished = field(init=False)
+    _may_give_way: "deque[tuple[float, Connection]]" = field(default_factory=deque)  # the oldest first
     _by_address: Counter[str] = field(default_factory=Counter)  # connections; counted only if there is a limit
 
     def __post_init__(self) -> None:
@@ -36,7 +40,23 @@ class Site:
             self._by_address[address] += 1
             if address and self._by_address[address] > settings.connections_per_address:
                 return answers.TOO_MANY_OF_ADDRESS
-        return answers.TOO_MANY_CONNECTIONS if len(self.connections) > settings.connection_limit else None
+        if len(self.connections) <= settings.connection_limit or self._make_room(connection):
+            return None
+        return answers.TOO_MANY_CONNECTIONS
+
+    def _make_room(self, newest: "Connection") -> bool:
+        """Closes the connection that has waited longest for its sender: whoever has one must not keep others out."""
+        for _ in range(2):
+            while self._may_give_way:
+                since, each = self._may_give_way.popleft()
+                if each in self.connections and each.waits_since == since:
+                    self.connections.discard(each)
+                    each.abort()
+                    return True
+            waiting = ((at, id(each), each) for each in self.connections if (at := each.waits_since) is not None)
+            oldest = nsmallest(AT_A_LOOK, (item for item in waiting if item[2] is not newest))
+            self._may_give_way.extend((since, each) for since, _, each in oldest)
+        return False
 
     def leave(self, connection: "Connection", address: str) -> None:
         self.connections.discard(connection)

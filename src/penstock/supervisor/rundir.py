@@ -99,8 +99,18 @@ class RunDirectory:
 
     def state(self) -> dict[str, Any]:
         """What the last supervisor wrote about itself; empty when there was none."""
+        return self._state(None)
+
+    def own_state(self) -> dict[str, Any]:
+        """The same if this user has written it: what another one wrote may lead anywhere."""
+        return self._state(os.geteuid())
+
+    def _state(self, owner: int | None) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads((self.run / "up.json").read_text())
+            with open(self.run / "up.json") as file:
+                if owner is not None and os.fstat(file.fileno()).st_uid != owner:
+                    return {}
+                found: dict[str, Any] = json.load(file)
         except (OSError, ValueError):
             return {}
         return found

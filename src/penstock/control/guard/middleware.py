@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.control.answers import error_response
 from penstock.control.guard.policy import Access, Asked, Caller, Refusal, judge
-from penstock.control.guard.seats import FEED, SEARCH, TAIL, WATCH, Limit, Seats, TooMany
+from penstock.control.guard.seats import FEED, SEARCH, TAIL, TRIAL, WATCH, Limit, Seats, TooMany
 from penstock.errors import Unavailable
 
 CALLER = "penstock.caller"
@@ -20,6 +20,7 @@ STREAMS = {
     "/api/penstock/tail": TAIL,
     "/api/penstock/search": SEARCH,
     "/api/penstock/explain": SEARCH,
+    "/api/penstock/trial": TRIAL,
 }
 TRUE = ("1", "true")
 

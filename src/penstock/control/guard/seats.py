@@ -20,6 +20,7 @@ class Limit:
 
 TAIL = Limit("tail", 20, 6)  # each costs a Kafka consumer and a thread
 SEARCH = Limit("search", 24, 6)  # each costs Spark jobs
+TRIAL = Limit("trial", 16, 8)  # each holds a thread while Spark works; all other requests share 40
 FEED = Limit("live feed", 200, 40)  # a tab of the dashboard, a `penstock top`
 WATCH = Limit("watch", 200, 40)
 

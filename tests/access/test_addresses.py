@@ -1,4 +1,4 @@
-"""No connection to a cloud's metadata service, in any spelling; none to private networks where these are closed."""
+"""No connection to a cloud's metadata service, in any spelling; none to private networks if they are refused."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_no_kafka_client_is_made_for_a_metadata_service(servers: str) -> None:
 
 
 def test_a_name_is_judged_by_what_it_resolves_to() -> None:
-    """Kept promise: where private networks are closed, a name for this host is refused, too."""
+    """Kept promise: if private networks are refused, a name for this host is refused too."""
     with pytest.raises(Misconfigured, match=r"localhost \(.*\) is not public"):
         CLOSED.check_host("localhost", "Kafka at")
     ALWAYS.check_host("localhost", "Kafka at")

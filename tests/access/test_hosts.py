@@ -1,4 +1,4 @@
-"""Names that cannot be a stranger's, and all others."""
+"""Host names that an attacker cannot own, and all others."""
 
 import pytest
 

@@ -42,7 +42,7 @@ READ_OR_WRITE = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH  # Spa
 
 @pytest.fixture(scope="module")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A system that listens outside, whose Kafka asks for a login, started by somebody with an open umask."""
+    """A system that listens outside, whose Kafka asks for a login, started with an open umask."""
     folder = tmp_path_factory.mktemp("exposed")
     folder.chmod(0o755)
     data = folder / "data"
@@ -147,7 +147,7 @@ def test_events_arrive_through_a_kafka_with_a_login(exposed: System, sink: Calla
 
 
 def test_the_password_is_in_no_argument_variable_or_log(exposed: System) -> None:
-    """Kept promise: it stands in private files and nowhere else: not in `ps`, not in an environment, not in a log."""
+    """Kept promise: it is in private files and nowhere else: not in `ps`, not in an environment, not in a log."""
     password = security_of(exposed).security.password.encode()  # type: ignore[union-attr]
     for pid in processes_of(exposed):
         for name in ("cmdline", "environ"):
@@ -206,7 +206,7 @@ def test_pysparks_gateway_refuses_whoever_does_not_know_its_token(spark: "SparkS
 
 
 def test_sparks_workers_meet_it_in_a_folder_of_their_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kept promise: also where a long path puts the sockets elsewhere; a folder that somebody opened is refused."""
+    """Kept promise: also when a long path moves the sockets to another folder; a folder open to others is refused."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = socket_folder(tmp_path / ("long" * 20))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -224,7 +224,7 @@ def test_a_dispatcher_alone_refuses_to_open_a_spark_without_a_secret(tmp_path: P
 
 
 def test_a_cache_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
-    """Kept promise: nobody else decides which code Kafka and Spark run."""
+    """Kept promise: no other user decides which code Kafka and Spark run."""
     tmp_path.chmod(0o777)
     for look in (fetch.kafka_jars, fetch.spark_connector_jars, java.java_home):
         with pytest.raises(Misconfigured, match="every user of this machine may write"):
@@ -252,7 +252,7 @@ def test_sparks_secret_is_made_for_each_run_and_shown_nowhere(spark: "SparkSessi
 def test_advertising_without_protection_is_refused(
     settings: dict[str, str], reason: str, remedy: str, tmp_path: Path
 ) -> None:
-    """Kept promise: --advertise opens nothing that does not ask who is there; the reason and the remedy are named."""
+    """Kept promise: --advertise opens no port without authentication; the message has the reason and a hint."""
     with pytest.raises(Misconfigured, match=reason) as refused:
         plan.check(UpSettings(data_dir=str(tmp_path), **{"advertise": OUTSIDE, **settings}))  # type: ignore[arg-type]
     assert remedy in (refused.value.hint or "")

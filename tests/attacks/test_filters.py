@@ -1,4 +1,4 @@
-"""Filters and texts of an attacker, over the ports of a running system: refused or harmless, and nobody waits."""
+"""Filters and texts of an attacker, over the ports of a running system: refused or harmless; no other event waits."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def send(system: System, id_: str, **attributes: str) -> None:
 
 @pytest.mark.parametrize("each", INVALID.values(), ids=INVALID)
 def test_a_hostile_filter_is_refused_with_its_field(penstock_up: System, each: dict[str, Any]) -> None:
-    """Kept promise: neither a trial nor a resource takes it, and the answer says where it is wrong."""
+    """Kept promise: neither a trial nor a resource accepts it, and the answer names the place of the error."""
     status, body = post(f"{penstock_up.admin_url}/api/penstock/trial", {"filters": [each], "events": []})
     assert status in (400, 422), body
     assert b"filters" in body
@@ -98,7 +98,7 @@ def test_an_event_that_matches_slowly_holds_up_nobody(penstock_up: System, sink:
 def test_an_invalid_name_in_the_contract_is_reported_and_stops_nobody(
     penstock_up: System, sink: Callable[[], Sink]
 ) -> None:
-    """Kept promise: a record that somebody wrote to the contract topic runs nothing, and the others are served."""
+    """Kept promise: a record written to the contract topic by hand runs no code, and the others are served."""
     subscriber = sink()
     resources = [broker(BROKER), trigger("good", BROKER, f"{subscriber.url}/good")]
     apply(penstock_up, *resources)
@@ -128,7 +128,7 @@ def test_an_invalid_name_in_the_contract_is_reported_and_stops_nobody(
 
 
 def test_a_tail_with_a_slow_pattern_shows_events_harmlessly(penstock_up: System) -> None:
-    """Kept promise: no pattern stops the controller, and no event's text commands the terminal that shows it."""
+    """Kept promise: no pattern stops the controller, and no event's text controls the terminal that shows it."""
     resources = [broker(BROKER)]
     apply(penstock_up, *resources)
     hostile = "%1B]0;owned%07 %E2%80%AE evil"

@@ -240,7 +240,7 @@ def test_what_is_legal_is_taken(
     assert _stored(kafka) == sorted([*before, DATA])
 
 
-# -- what is never completed
+# -- requests that are never completed
 
 
 def _honest(receiver: Receiver, number: int) -> Counter[int]:
@@ -264,7 +264,7 @@ def _flood(receiver: Receiver, stack: contextlib.ExitStack, request: bytes, numb
 
 @pytest.mark.parametrize("headers", [b"X: " + b"y" * 64_000, b"a:\r\n" * 240], ids=["long", "tiny"])
 def test_a_thousand_half_heads(kafka: KafkaConnection, headers: bytes) -> None:
-    """Half heads shut nobody out: at least 99 of 100 honest requests get 202, and memory is bounded."""
+    """Incomplete heads block no other sender: at least 99 of 100 normal requests get 202, and memory is limited."""
     give_address(kafka, NAME)
     half = _head() + headers
     with running(kafka) as receiver, contextlib.ExitStack() as stack:
@@ -307,7 +307,7 @@ def _answer(connection: socket.socket) -> Answer | None:
 )
 @pytest.mark.parametrize("path", [PATH, "/nobody"])
 def test_framing_without_end_is_413(receiver: Receiver, path: str, rest: bytes) -> None:
-    """What is no data in a chunked body is limited too, also where the body would be refused anyway."""
+    """The framing of a chunked body is limited too, also if the body would be refused anyway."""
     head = _head(CHUNKED).replace(PATH.encode(), path.encode())
     with receiver.connect() as connection:
         with contextlib.suppress(ConnectionError):
@@ -358,7 +358,7 @@ def _structured(note: str, data: str = "") -> str:
 @pytest.mark.parametrize("mode", ["binary", "structured", "batched"])
 @pytest.mark.parametrize("note", ["n" * 70_000, "é" * 33_000], ids=["ASCII", "two bytes each"])
 def test_a_long_attribute_is_refused_by_name(kafka: KafkaConnection, mode: str, note: str) -> None:
-    """An attribute has at most 64 kB in every mode, however it is written; who sends more hears which one it is."""
+    """An attribute has at most 64 kB in every mode, however it is written; the answer to a longer one names it."""
     with running(kafka, head_limit_bytes=300_000) as receiver:
         answer = _with_note(receiver, mode, note)
         assert answer.status == 400
@@ -389,7 +389,7 @@ def _with_note(receiver: Receiver, mode: str, note: str, data: str = "") -> Answ
     return receiver.ask("POST", PATH, body.encode(), {"Content-Type": form})
 
 
-# -- junk in the contract
+# -- invalid records in the contract
 
 
 def test_an_unreadable_record_of_the_contract_keeps_the_address(receiver: Receiver, kafka: KafkaConnection) -> None:

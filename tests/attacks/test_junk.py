@@ -1,5 +1,5 @@
-"""Attacks on a running system: junk in the topics in which Penstock keeps what it knows. Deliveries go on, also after
-a restart of the dispatcher, new triggers are served, and the status says what was skipped."""
+"""Attacks on a running system: invalid records in Penstock's own topics. Deliveries go on, also after a
+restart of the dispatcher, new triggers are served, and the status shows what was skipped."""
 
 import json
 import os
@@ -44,7 +44,7 @@ STRANGE_KEYS = [b"", b"\xff\xfe", b"junk", b"a/b/c/d/e", b"../../etc/passwd", b"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """Its own: junk stays in its topics."""
+    """A system of its own: the invalid records stay in its topics."""
     with running_system(tmp_path_factory.mktemp("junk")) as started:
         yield started
 
@@ -72,7 +72,7 @@ def subscriber() -> Iterator[Sink]:
 
 @pytest.fixture(scope="module")
 def steady(system: System, subscriber: Sink) -> str:
-    """The path of a trigger that is there before the junk."""
+    """The path of a trigger that is there before the invalid records."""
     apply(system, broker(BROKER), trigger("steady", BROKER, subscriber.url + "/steady"))
     arrives(system, subscriber, "/steady", "first")
     applied.clear()  # the system ends with this module
@@ -131,7 +131,7 @@ def test_junk_in_an_internal_topic_stops_no_deliveries(
 def test_after_a_restart_all_triggers_are_served_in_spite_of_junk(
     system: System, subscriber: Sink, steady: str
 ) -> None:
-    """Kept promise: junk does not stop the next start either; the status and the metrics say that it was skipped."""
+    """Kept promise: invalid records do not stop the next start either; status and metrics show the skipped ones."""
     write_junk(system, LEDGER_TOPIC)
     write_junk(system, CLAIMS_TOPIC)
     before = system.pid("dispatcher")
@@ -144,6 +144,6 @@ def test_after_a_restart_all_triggers_are_served_in_spite_of_junk(
 
 
 def reason(system: System) -> str:
-    """What the status says of the dispatcher."""
+    """The dispatcher's part of the status."""
     parts = json.loads(system.run("status", "-o", "json").stdout)["parts"]
     return next(str(each["reason"]) for each in parts if each["name"] == "dispatcher")

@@ -177,7 +177,7 @@ def test_a_body_is_read_though_another_protocol_is_offered(port: Port, upgrade: 
 
 
 def test_a_body_is_never_the_next_request(port: Port) -> None:
-    """Kept promise: bytes of a body are a body, also where nobody wants one."""
+    """Kept promise: bytes of a body are read as a body, also for a request that needs none."""
     with wire(port.number) as caller:
         caller.send(
             b"POST /nowhere HTTP/1.1\r\n" + HOST + JSON + b"Content-Length: %d\r\n\r\n" % len(HEALTHY) + HEALTHY
@@ -270,7 +270,7 @@ def test_bodies_of_the_api_are_bounded(admin: Port, where: str, body: bytes, sta
 )
 @pytest.mark.parametrize("what", ["POST /search", "POST /verdicts", "GET /search", "GET /anything"])
 def test_the_dispatcher_answers_nobody_without_its_token(dispatcher: Port, what: str, authorization: str) -> None:
-    """Kept promise: everything but probes and metrics takes the token of this run; what is sent is not looked at."""
+    """Kept promise: everything except probes and metrics needs the token of this run; without it no body is read."""
     header = f"Authorization: {authorization}\r\n" if authorization else ""
     body = b'{"topics": ["orders"], "filters": [], "events": []}'
     sent = f"{what} HTTP/1.1\r\n{header}Content-Length: {len(body)}\r\n".encode() + HOST + JSON + b"\r\n" + body
@@ -293,7 +293,7 @@ def test_the_dispatcher_answers_nobody_without_its_token(dispatcher: Port, what:
     ],
 )
 def test_probes_are_open_and_metrics_by_setting(path: str, open_metrics: bool, status: int) -> None:
-    """Kept promise: what is open is a short list, and no other spelling of a path is on it."""
+    """Kept promise: the list of open paths is short, and no other spelling of a path is on it."""
     with dispatcher_here(open_metrics=open_metrics) as served:
         assert ask(served.number, f"GET {path} HTTP/1.1\r\n".encode() + HOST + b"\r\n").status == status
 
@@ -310,7 +310,7 @@ def test_probes_are_open_and_metrics_by_setting(path: str, open_metrics: bool, s
     ids=["a cluster", "a place elsewhere", "a topic of ours", "none", "deep"],
 )
 def test_a_search_goes_nowhere_but_where_the_contract_says(dispatcher: Port, topics: bytes) -> None:
-    """Kept promise: also with the token nobody chooses the server to which a search connects, or its Secret."""
+    """Kept promise: even with the token, a caller cannot choose the server of a search, or its Secret."""
     body = b'{"topics": ' + topics + b"}"
     answer = ask(dispatcher.number, dispatcher.post + b"Content-Length: %d\r\n\r\n" % len(body) + body)
     assert answer.status == 400

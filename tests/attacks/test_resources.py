@@ -1,4 +1,4 @@
-"""Attacks on what is stored: nothing that is sent, or written into a topic, keeps the others from being listed."""
+"""Attacks on stored resources: no request and no record in a topic hides the other resources from lists."""
 
 import base64
 import http.client
@@ -89,7 +89,7 @@ def as_record(resource: dict[str, Any]) -> tuple[bytes, bytes]:
 
 
 def _junk() -> dict[str, list[tuple[bytes, bytes]]]:
-    """What is in the topics before the controller starts."""
+    """The records in the topics before the controller starts."""
     lone = as_record(stored(annotated(broker("lone"), note=LONE)))
     nan = as_record({**stored(config_map("nan")), "immutable": float("nan")})
     _, good = as_record(stored(broker("another")))
@@ -120,7 +120,7 @@ def ingress() -> Iterator[Sink]:
 
 @pytest.fixture(scope="module")
 def admin(kafka: KafkaConnection, ingress: Sink, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admin]:
-    """A controller that starts with junk in its topics, and with dead letters that retention has taken."""
+    """A controller that starts with invalid records in its topics, and with dead letters that retention has taken."""
     compacted = (RESOURCES_TOPIC, CONTRACT_TOPIC, REPORT_TOPIC)
     topics.create_missing(kafka.admin(), [TopicSpec(each, 1, 1, COMPACTED) for each in compacted])
     topics.create_missing(kafka.admin(), [TopicSpec(DEAD_LETTERS_TOPIC, 1, 1, RECORDS)])

@@ -1,4 +1,4 @@
-"""Foreign text never reaches the terminal as a command: neither its control characters nor marks of direction."""
+"""Text from others never controls the terminal: neither its control characters nor marks of direction."""
 
 import json
 from typing import Any
@@ -50,7 +50,7 @@ def test_json_and_yaml_keep_their_value(value: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("form", ["json", "yaml", "table", "text", "message", "error", "event"])
 def test_every_form_of_output_is_harmless(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Kept promise: there is no way out for foreign text but through one place."""
+    """Kept promise: all text from others is printed through one place."""
     value: dict[str, Any] = {"name": HOSTILE, HOSTILE: ["a", HOSTILE]}
     if form == "json":
         output.show_json(value)

@@ -64,7 +64,7 @@ def test_credentials_for_tls_are_never_sent_without_it(tmp_path: Path) -> None:
 def test_credentials_for_another_mechanism_are_never_sent_as_plain(tmp_path: Path) -> None:
     """Kept promise: PLAIN shows the password to the server; a Secret for SCRAM is not used so."""
     given = around(tmp_path, {**GUARDED, "saslType": b"PLAIN", "weaker": b"PLAIN"})
-    with pytest.raises(Refused, match="another mechanism than PLAIN"):
+    with pytest.raises(Refused, match="a mechanism other than PLAIN"):
         sources.cluster_of_source(with_login(tls=True, user="user", password="password", type="weaker"), given)
 
 
@@ -106,7 +106,7 @@ def test_without_a_type_the_mechanism_is_that_of_the_secret(tmp_path: Path) -> N
 
 
 def test_a_secret_names_the_servers_it_is_for(tmp_path: Path) -> None:
-    """Kept promise: nobody else gets its credentials, whatever a source or a sink names."""
+    """Kept promise: no other server gets its credentials, whatever a source or a sink names."""
     given = around(tmp_path, GUARDED, **{"penstock.dev/servers": "kafka.example:9093"})
     auth = {"secret": {"ref": {"name": "login"}}}
     refusal = r"Secret default/login is not for stranger\.example:9092"
@@ -117,7 +117,7 @@ def test_a_secret_names_the_servers_it_is_for(tmp_path: Path) -> None:
 
 
 def test_a_refused_source_stops_and_its_copy_of_the_credentials_goes(tmp_path: Path) -> None:
-    """Kept promise: a source that was accepted earlier is withdrawn, and says why."""
+    """Kept promise: a source that was accepted earlier is no longer served, and its condition has the reason."""
     given = around(tmp_path, GUARDED)
     given.secrets.write("kafkasources.default", "legacy", GUARDED)
     plan = sources.plan(with_login(user="user", password="password"), given, finding(OLD_ORDERS))
@@ -128,7 +128,7 @@ def test_a_refused_source_stops_and_its_copy_of_the_credentials_goes(tmp_path: P
 
 
 def test_files_of_a_deleted_secret_do_not_stay(tmp_path: Path) -> None:
-    """Kept promise: neither at its deletion, nor when nobody was there, nor when a client is just being made."""
+    """Kept promise: after a deletion at any time: with or without a controller, or while a client is made."""
     kept, found = (
         Secrets(tmp_path),
         security.parse("login", {"protocol": b"SASL_SSL", "user": b"a", "password": b"b"}),

@@ -211,7 +211,7 @@ def test_the_dispatchers_refusal_is_the_triggers_reason() -> None:
 
 
 def test_a_filter_that_the_dispatcher_refuses_is_the_reason_of_its_trigger_alone() -> None:
-    """Kept promise: who has an invalid filter learns it from its condition; the others of the topic are served."""
+    """Kept promise: a trigger with an invalid filter has that as a condition; the others of the topic are served."""
     plan = planned(stored(trigger()), ready_broker())
     [subscription] = plan.subscriptions
     report = QueryReport(TOPIC.name, "running", refused={subscription.uid: "filters[0].exact: wrong"})
@@ -246,7 +246,7 @@ def test_a_trigger_is_ready_when_the_dispatcher_serves_it() -> None:
 
 
 def test_a_failure_of_an_isolated_query_is_the_triggers_reason() -> None:
-    """Kept promise: a trigger whose own query does not run says so, and the others of its topic stay Ready."""
+    """Kept promise: a trigger whose own query does not run is not Ready; the others of its topic stay Ready."""
     plan = planned(stored(trigger()), ready_broker())
     [served] = plan.subscriptions
     fine = QueryReport(TOPIC.name, "running", subscriptions=(served.uid,), versions=(served.version,))

@@ -39,7 +39,7 @@ def overflow(page: Page) -> int:
 def test_without_a_session_the_dashboard_says_how_to_get_one(
     browser: Browser, tmp_path: Path, size: tuple[int, int], theme: Theme
 ) -> None:
-    """Kept promise: one clear page instead of errors, readable by everybody, and it goes on by itself."""
+    """Kept promise: one clear and accessible page instead of errors, which goes on by itself."""
     with admin_port(tmp_path, "--require-token") as admin:
         visits = visits_of(browser, admin)
         page = visits("#/subscriptions", size=size, theme=theme, wait=False)
@@ -55,7 +55,7 @@ def test_without_a_session_the_dashboard_says_how_to_get_one(
         other.goto(used)
         expect(other.locator("body[data-feed=live]")).to_be_visible()
         assert "code=" not in other.url
-        expect(page.locator("body[data-feed=live]")).to_be_visible()  # nobody has touched it
+        expect(page.locator("body[data-feed=live]")).to_be_visible()  # without a click
         expect(page.locator("h1")).not_to_have_text(TITLE)
 
         page.context.clear_cookies()
@@ -68,7 +68,7 @@ def test_without_a_session_the_dashboard_says_how_to_get_one(
 
 
 def test_a_session_that_has_ended_shows_the_way_back(browser: Browser, tmp_path: Path) -> None:
-    """Kept promise: a controller that was started again knows no session, and the open page says what to do."""
+    """Kept promise: after a restart of the controller all sessions are gone, and the open page shows what to do."""
     port = free_port()
     with admin_port(tmp_path, "--require-token", port=port) as admin:
         visits = visits_of(browser, admin)

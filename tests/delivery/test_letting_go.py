@@ -1,4 +1,4 @@
-"""Promises of a worker that hands over its partition: slow lanes are finished, and nobody waits for them."""
+"""Promises of a worker that hands over its partition: slow lanes are finished, and no other lane waits for them."""
 
 import threading
 import time
@@ -118,7 +118,7 @@ def test_a_pending_retry_does_not_hold_up_the_end_of_the_rows(sink: MakeSink, or
 
 
 def test_what_hangs_at_the_end_of_the_rows_is_left_open(sink: MakeSink) -> None:
-    """Kept promise: when patience is over, the worker leaves what is in flight; it stays open for the next one."""
+    """Kept promise: after the longest wait the worker gives up what is in flight; it stays open for the next."""
     subscriber = sink()
     subscriber.answer("/a", delay_seconds=60.0)
     hanging, other = lane(subscriber.url + "/a"), lane(subscriber.url + "/b")

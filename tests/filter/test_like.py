@@ -119,7 +119,7 @@ def test_what_could_take_long_is_refused_with_its_field(expression: str, reason:
 
 
 def test_expressions_of_one_resource_have_a_limit_together() -> None:
-    """Kept promise: whoever applies a trigger does not keep the controller busy with reading it."""
+    """Kept promise: a trigger with long expressions does not keep the controller busy."""
     many = [{"any": [{"cesql": f"note = '{'x' * 10_000}'"}] * 5}] * 10
     (found,) = problems(many, "spec.filters")
     assert "characters together" in found.message

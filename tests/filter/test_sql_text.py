@@ -1,4 +1,4 @@
-"""Foreign text in Spark's SQL means exactly this text, whatever it is."""
+"""Text from others in Spark's SQL means exactly this text, whatever it is."""
 
 from typing import Any
 
@@ -37,8 +37,8 @@ def test_every_text_comes_back_as_it_was(spark: SparkSession, given_texts: list[
     assert list(row) == asked
 
 
-def test_half_a_pair_of_surrogates_is_refused() -> None:
-    with pytest.raises(Rejected, match="surrogates"):
+def test_a_lone_surrogate_is_refused() -> None:
+    with pytest.raises(Rejected, match="surrogate"):
         literal("a\ud800")
 
 
@@ -51,7 +51,7 @@ def shapes(name: str) -> list[dict[str, Any]]:
 @given(st.one_of(hostile_names, st.sampled_from([*OPENINGS, "type ", "Type", "a_b", "é", "type\n", ""])))
 @settings(max_examples=300, deadline=None)
 def test_a_name_that_is_none_never_becomes_sql(name: str) -> None:
-    """Kept promise: names are checked where SQL is made, so it does not matter who wrote the filter."""
+    """Kept promise: names are checked where SQL is made, so the origin of a filter does not matter."""
     for each in shapes(name):
         with pytest.raises(Rejected, match="name"):
             matching([[each]])

@@ -144,7 +144,7 @@ def test_an_answer_may_take_as_long_as_it_wants(quick: Served, path: bytes) -> N
 
 
 def test_a_stream_ends_with_its_reader(quick: Served) -> None:
-    """Kept promise: what is made for somebody who has gone is made no more."""
+    """Kept promise: the work for a caller that has disconnected ends."""
     quick.pages.ended.clear()
     with wire(quick.port) as caller:
         assert caller.send(b"GET /ticks HTTP/1.1\r\n" + HOST + b"\r\n").head() == 200
@@ -207,7 +207,7 @@ def test_room_is_made_for_who_has_something_to_say() -> None:
 
 
 def test_when_everybody_is_served_the_next_one_gets_503() -> None:
-    """Kept promise: who is being served is not sent away for a newcomer, who learns that there is no room."""
+    """Kept promise: a request that is being served is not ended for a new connection, which gets 503."""
     with serving(Limits(connections=3)) as served:
         readers = [Wire(served.port).send(b"GET /ticks HTTP/1.1\r\n" + HOST + b"\r\n") for _ in range(3)]
         assert [each.head() for each in readers] == [200] * 3
@@ -267,7 +267,7 @@ def test_pipelined_requests_are_answered_in_order_and_not_without_end() -> None:
     "last", [GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), b"GET / HTTP/1.0\r\n\r\n"]
 )
 def test_nothing_is_run_after_the_last_request(last: bytes) -> None:
-    """Kept promise: a caller that says it sends nothing more is taken at its word."""
+    """Kept promise: after a request with Connection: close nothing more is read."""
     with serving(Limits()) as served, wire(served.port) as caller:
         assert caller.send(last + GET).answer().body == b"0"
         assert caller.is_closed()
@@ -304,7 +304,7 @@ def test_trailers_are_no_headers() -> None:
 
 
 def test_readers_whose_machine_is_gone_are_noticed() -> None:
-    """Kept promise: the kernel asks silent connections whether somebody is there, so that none stays for ever."""
+    """Kept promise: the kernel probes silent connections, so a dead one does not stay for ever."""
     with listen("127.0.0.1", 0, "a test") as listener:
         listener.listen()
         with socket.create_connection(listener.getsockname()):
@@ -315,7 +315,7 @@ def test_readers_whose_machine_is_gone_are_noticed() -> None:
 
 
 def test_a_port_that_is_taken() -> None:
-    """Kept promise: who wants a port that somebody has learns that, or gets another one where any will do."""
+    """Kept promise: a port in use is reported as such, or replaced by another one if any will do."""
     with serving(Limits()) as served:
         with pytest.raises(Misconfigured, match="a test cannot listen"):
             listen("127.0.0.1", served.port, "a test")

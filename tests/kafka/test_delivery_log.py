@@ -109,7 +109,7 @@ def test_a_log_of_another_version_is_no_error(kafka: KafkaConnection, began: flo
 
 
 def test_attempts_for_a_former_topic_of_that_name_are_not_taken(kafka: KafkaConnection, began: float) -> None:
-    """Kept promise: a topic that was made anew has the same offsets, and none of the former attempts."""
+    """Kept promise: a topic that was made again has the same offsets, and none of the earlier attempts."""
     at = Line(7, began + 1, 0.02, 500)
     before = of_lane("old", Line(7, began - 60, 0.02, 500))  # a log without an id
     write(

@@ -264,7 +264,7 @@ JUNK_VALUES = [
 
 @pytest.mark.parametrize("key", JUNK_KEYS, ids=lambda key: repr(key[:20]))
 def test_a_key_of_the_ledger_that_is_not_ours_is_skipped(key: bytes) -> None:
-    """Kept promise: a record under a strange key is reported, and stops nobody."""
+    """Kept promise: a record with an invalid key is reported, and stops nothing."""
     with pytest.raises(UnreadableRecord):
         Ledger().take(key, b'{"position":5}')
 
@@ -313,7 +313,7 @@ def test_junk_in_the_ledger_stops_nobody_and_is_counted_once(kafka: KafkaConnect
 @pytest.mark.scenario(29)
 @pytest.mark.parametrize("value", [b'{"format":2,"position":1,"beyond":"AAEC"}', b'{"format":2,"at":1}'])
 def test_what_a_newer_version_wrote_is_refused_whatever_its_shape(value: bytes) -> None:
-    """Kept promise: finished ranges in an encoding of a newer version are never taken for junk and skipped."""
+    """Kept promise: finished ranges in an encoding of a newer version are never skipped as invalid."""
     with pytest.raises(Misconfigured, match="format 2"):
         Ledger().take(ledger.encode_key(LANE, 1), value)
 
@@ -323,13 +323,13 @@ def test_what_a_newer_version_wrote_is_refused_whatever_its_shape(value: bytes) 
     "value", [b"", b"junk", b"\xff\xfe", b"[]", b"7", b'{"query":"x"}', b'{"query":-1}', b'{"closed":1.5}'], ids=repr
 )
 def test_a_claim_that_cannot_be_read_is_skipped(key: bytes | None, value: bytes) -> None:
-    """Kept promise: junk among the claims is reported, and stops nobody."""
+    """Kept promise: invalid records among the claims are reported, and stop nothing."""
     with pytest.raises(UnreadableRecord):
         claims.decode_claim(key, value)
 
 
 def test_junk_among_the_claims_hides_no_claim(kafka: KafkaConnection, lane: LaneKey) -> None:
-    """Kept promise: who holds a partition is known although there is junk before and after the claim."""
+    """Kept promise: the holder of a partition is known despite invalid records before and after its claim."""
     producer, topic_id = kafka.producer(), str(uuid.uuid4())
     junk = [
         (b"junk", b"junk"),
@@ -355,7 +355,7 @@ def test_junk_among_the_claims_hides_no_claim(kafka: KafkaConnection, lane: Lane
 
 
 def test_a_ledger_that_ends_in_a_transaction_can_be_read(kafka: KafkaConnection, lane: LaneKey) -> None:
-    """Kept promise: offsets without records at the end of the ledger or the claims keep nobody waiting."""
+    """Kept promise: offsets without records at the end of the ledger or the claims make no reader wait."""
     producer = kafka.producer(**{"transactional.id": str(uuid.uuid4())})
     producer.init_transactions(20)
     producer.begin_transaction()

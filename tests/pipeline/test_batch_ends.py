@@ -1,4 +1,4 @@
-"""Promises of a dispatcher that may isolate nobody, and of the end of its real-time batches. Kafka and Spark are
+"""Promises of a dispatcher that may isolate no lane, and of the end of its real-time batches. Kafka and Spark are
 real."""
 
 import itertools

@@ -59,7 +59,7 @@ def test_kafka_is_asked_now_and_then(lost: list[tuple[int, int]], monkeypatch: p
 
 
 def test_while_kafka_does_not_answer_the_worker_goes_on(lost: list[tuple[int, int]]) -> None:
-    """Kept promise: nothing is claimed to be lost when nobody knows, and nothing fails."""
+    """Kept promise: no loss is reported if Kafka does not answer, and nothing fails."""
 
     def ask() -> int:
         raise TimeoutError
@@ -71,7 +71,7 @@ def test_while_kafka_does_not_answer_the_worker_goes_on(lost: list[tuple[int, in
 
 
 def test_the_first_offset_is_that_of_the_partition(kafka: KafkaConnection) -> None:
-    """Kept promise: a loss is judged by what Kafka has deleted, which it says itself."""
+    """Kept promise: a loss is found by the first offset that Kafka still has."""
     topic = f"topic-{uuid.uuid4()}"
     admin = kafka.admin()
     topics.create_missing(admin, [topics.TopicSpec(topic, partitions=2)])

@@ -1,4 +1,4 @@
-"""Promises of a hand-over between two queries: nobody waits for a slow subscriber. Kafka and Spark are real."""
+"""Promises of a hand-over between two queries: slow subscribers delay no other lane. Kafka and Spark are real."""
 
 import logging
 import os
@@ -58,7 +58,7 @@ def steady_stream(world: World, topic: str) -> Iterator[dict[str, float]]:
 
 
 def longest_delay(subscriber: Sink, path: str, sent: dict[str, float], since: float) -> float:
-    """Of what was sent since then: as long as nobody delivered. (A silence may also be the sender's.)"""
+    """Of what was sent since then: the longest time without a delivery. (The sender may also have paused.)"""
     return max(
         each.received - at for each in subscriber.at(path) if (at := sent.get(each.headers["ce-id"], 0.0)) >= since
     )
@@ -70,8 +70,8 @@ def longest_delay(subscriber: Sink, path: str, sent: dict[str, float], since: fl
 def test_a_change_silences_nobody_though_a_subscriber_is_slow(
     world: World, sink: "type[Sink]", seconds: int, order: str
 ) -> None:
-    """Kept promise: two changes of other subscriptions, while requests are in flight that take long, hold up nobody;
-    what is in flight is finished by who began it, and nothing is delivered twice."""
+    """Kept promise: two changes of other subscriptions, while slow requests are in flight, delay no other lane;
+    the old worker finishes what is in flight, and nothing is delivered twice."""
     quick, slow = sink(), sink()
     path = f"/{order}-{seconds}"
     slow.answer(path, delay_seconds=float(seconds))
@@ -140,7 +140,7 @@ def topic_id_of(world: World, topic: str) -> str:
 
 
 def worker_of(world: World, topic_id: str) -> int:
-    """The process that serves partition 0 now; 0: nobody does."""
+    """The process that serves partition 0 now; 0: no process does."""
     file = world.scratch / MARKS / f"{topic_id}-0"
     return int(STATE.unpack(file.read_bytes())[3]) if file.exists() else 0
 

@@ -158,7 +158,7 @@ def test_a_lane_that_waits_for_answers_is_handed_over_later_than_the_others() ->
         assert before is not None
         assert after is not None
         assert (after.generation, after.record.position) == (7, 3)
-        assert after.record.draining > before.record.draining, "a sign of life"
+        assert after.record.draining > before.record.draining, "a heartbeat"
     assert not records.has_drained
     old[1].busy = 0
     for offset in (3, 5):

@@ -234,7 +234,7 @@ def test_a_reset_makes_the_shared_query_start_again(topic: Topic, world: World) 
 
 
 def test_a_reset_waits_for_what_is_in_flight(topic: Topic, world: World, known: KnownLedger) -> None:
-    """Kept promise: lanes are moved when nobody serves them and nothing is in flight, and all others are served."""
+    """Kept promise: lanes are moved when no query serves them and nothing is in flight, and all others are served."""
     topic.advance(64)
     (shared,) = world.queries
     world.is_in_flight = True
@@ -251,7 +251,7 @@ def test_a_reset_waits_for_what_is_in_flight(topic: Topic, world: World, known: 
     assert world.queries == [shared], "they get no query of their own"
     world.is_in_flight, world.starts_fail = False, True
     topic.advance(64)
-    assert served(world) == [("b", 0), ("b", 1), ("c", 0), ("c", 1)], "nobody serves lanes that are not moved yet"
+    assert served(world) == [("b", 0), ("b", 1), ("c", 0), ("c", 1)], "no query serves lanes that are not moved yet"
     world.starts_fail = False
     topic.advance(64)
     known.parked_lanes = []  # they have been moved
@@ -345,7 +345,7 @@ def test_a_failure_of_an_isolated_query_is_reported(topic: Topic, world: World, 
 def test_an_invalid_filter_in_the_contract_stops_nobody_else(
     topic: Topic, world: World, filters: dict[str, Any]
 ) -> None:
-    """Kept promise: whoever wrote the record, the others are served, and the report names the one that is not."""
+    """Kept promise: the others are served, and the report names the invalid one."""
     bad = Subscription("bad", "Trigger", "default", "bad", "orders", "g", "http://a/", filters=(filters,))
     topic.wanted = (A, B, bad)
     topic.advance(64)

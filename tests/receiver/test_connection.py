@@ -75,7 +75,7 @@ def test_a_step_that_fails_is_a_logged_500(step: str, caplog: pytest.LogCaptureF
 def test_a_callback_of_the_parser_that_fails_is_a_logged_500(
     callback: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same for whatever the parser calls; only what is no proper HTTP is a 400."""
+    """The same for everything that the parser calls; only invalid HTTP gets 400."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("a callback failed")

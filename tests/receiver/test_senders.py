@@ -156,7 +156,7 @@ def test_what_a_client_hears_is_accepted_is_stored(
 
 
 def test_curl_with_prior_knowledge_of_http2(receiver: Receiver, kafka: KafkaConnection, data_file: Path) -> None:
-    """Who speaks HTTP/2 at once is not kept waiting: the connection is closed, and nothing is stored."""
+    """A sender that begins with HTTP/2 does not wait: the connection is closed, and nothing is stored."""
     path, topic = give_address(kafka, "priorknowledge")
     url = f"http://127.0.0.1:{receiver.port}{path}"
     command = _curl("--http2-prior-knowledge")(url, data_file)

@@ -9,7 +9,7 @@ import time
 from typing import NamedTuple
 
 from penstock.kafka.claims import Watch
-from penstock.kafka.ledger import LaneKey, LaneRecord
+from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 
 DEAD_SECONDS = 5.0  # longest silence of a worker that waits for answers; it writes every second
 READ_SECONDS = 20.0
@@ -19,6 +19,14 @@ class HeldLane(NamedTuple):
     place: int
     record: LaneRecord  # the last that was seen of it,
     until: float  # and how long to wait for another, on the monotonic clock
+
+
+class Released(NamedTuple):
+    """A lane that its predecessor has handed over, or is dead."""
+
+    key: LaneKey
+    place: int
+    entry: LedgerEntry | None  # the last word on it
 
 
 class HeldLanes:
@@ -32,20 +40,17 @@ class HeldLanes:
     def hold(self, key: LaneKey, place: int, record: LaneRecord) -> None:
         self._held[key] = HeldLane(place, record, time.monotonic() + DEAD_SECONDS)
 
-    def take_released(self) -> list[tuple[int, LaneRecord]]:
-        """The places of lanes that the worker may continue now, and their records."""
-        now, released = time.monotonic(), []
+    def take_released(self) -> list[Released]:
+        """The lanes that nobody serves any more, and how far they have come."""
+        now, released = time.monotonic(), list[Released]()
         if any(now > held.until for held in self._held.values()):
             self._watch.read_to_end(READ_SECONDS)  # this process itself may have been paused
         for key, held in list(self._held.items()):
-            record = self._record(key)
+            entry = self._watch.ledger.entry(key)
+            record = entry.record if entry else LaneRecord(0)
             if not record.draining or (record == held.record and now > held.until):
                 del self._held[key]
-                released.append((held.place, record))
+                released.append(Released(key, held.place, entry))
             elif record != held.record:
                 self.hold(key, held.place, record)
         return released
-
-    def _record(self, key: LaneKey) -> LaneRecord:
-        entry = self._watch.ledger.entry(key)
-        return entry.record if entry else LaneRecord(0)

@@ -13,6 +13,7 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from penstock.access.hosts import is_loopback
 from penstock.access.private_files import OTHERS, make_private_folder
 from penstock.access.tokens import read_token
 from penstock.errors import Misconfigured
@@ -134,7 +135,7 @@ def _guarded(settings: DispatcherSettings) -> dict[str, str]:
     """A Spark cluster has one shared secret, in a file. Without it only loopback is allowed."""
     if is_local(settings.master) or settings.spark_secret_file:
         return GUARDED
-    if not settings.host.startswith(("127.", "::1", "localhost")):
+    if not is_loopback(settings.host.lower()):
         raise Misconfigured(
             f"Spark would accept messages of any client on {settings.host}: {settings.master} has no secret",
             hint="PENSTOCK_SPARK_SECRET_FILE=FILE with the spark.authenticate.secret of that cluster",

@@ -41,7 +41,7 @@ from penstock.kafka.telemetry import Teller
 from penstock.pipeline.delivery_counts import DeliveryCounts, OfTopic
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.gaps import Gaps
-from penstock.pipeline.held_lanes import READ_SECONDS, HeldLanes
+from penstock.pipeline.held_lanes import READ_SECONDS, HeldLanes, Released
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
 from penstock.pipeline.marks import STANDBY, Marks
@@ -109,6 +109,22 @@ class Assignment:
 
     def subscriptions(self) -> list[Subscription]:
         return msgspec.json.decode(self.subscriptions_json, type=list[Subscription])
+
+    def leaves(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
+        """Whether another query serves this lane, or is about to: nothing is delivered to it from here.
+
+        ``entry``: what the ledger has of it, once nobody serves it who came before us.
+        """
+        query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # that wrote of it last
+        is_parked = entry is not None and entry.record.is_parked
+        if is_parked and query == self.query:
+            return True  # by an earlier batch, whose rows do not come again: the next query goes on
+        if self.is_aside:
+            return False  # we are that query
+        if (key.subscription_uid, key.partition) in self.apart:
+            return True
+        # Where nobody may be isolated there is no other query: what was parked before is served here.
+        return (is_parked and self.limits.may_park) or query > self.query
 
 
 def serve_partition(assignment: Assignment, batches: Iterator[Any]) -> Iterator[Any]:
@@ -300,6 +316,8 @@ class Holding:
 
     def _look_again(self) -> None:
         """After a pause, before anything more is begun: another worker may hold the partition by now."""
+        if self._is_lost:
+            return  # nothing more is begun here; last answers are waited for also while Kafka is away
         self._watch.read_to_end(READ_SECONDS)
         self._notice_loss()
 
@@ -333,20 +351,21 @@ class Holding:
             logger.warning("%s; a successor repeats what was in flight", error.message)
 
     def _go_on_with_released(self) -> None:
-        for place, record in self._held_back.take_released():
-            self._go_on(place, record)
+        for released in self._held_back.take_released():
+            self._go_on(released)
         if not self._held_back:
             self._records.erase_older(self._watch.ledger)
             self._watch.leave_ledger()
 
-    def _go_on(self, place: int, record: LaneRecord) -> None:
-        lane = self._deliveries.lanes[place]
-        if record.is_parked:
+    def _go_on(self, released: Released) -> None:
+        lane = self._deliveries.lanes[released.place]
+        if self._assignment.leaves(released.key, released.entry):
             lane.is_held_back = False
             self._deliveries.isolate(lane)  # its predecessor has isolated it, and the dispatcher knows
             return
+        record = released.entry.record if released.entry else LaneRecord(0)
         self._deliveries.go_on(lane, record.position, record.beyond, dict(record.attempts))
-        self._records.go_on(place)
+        self._records.go_on(released.place)
 
     def _close(self) -> None:
         """The lanes' last records first, then the release, so a successor can begin."""
@@ -439,7 +458,7 @@ class Holding:
             limits = share(subscription.delivery, window, self._assignment.partitions)
             lane = Lane(subscription, Progress(record.position, record.beyond), limits, dict(record.attempts))
             lane.partition, lane.topic_id = self._partition, key.topic_id
-            lane.is_parked = self._is_apart(key, entry)
+            lane.is_parked = self._assignment.leaves(key, entry)
             if record.draining and not lane.is_parked:
                 lane.hold_back()
                 self._held_back.hold(key, place, record)
@@ -460,20 +479,6 @@ class Holding:
                 if lane.signing_problem != error.message:
                     lane.complain("nothing is sent from", lane.progress.position, error.message)
                 lane.signing_problem = error.message
-
-    def _is_apart(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
-        """Whether another query serves this lane, or is about to: nothing is delivered to it from here."""
-        assignment = self._assignment
-        query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # that wrote of it last
-        is_parked = entry is not None and entry.record.is_parked
-        if is_parked and query == assignment.query:
-            return True  # in an earlier batch, whose rows do not come again: the next query continues it
-        if assignment.is_aside:
-            return False  # we are that query
-        if (key.subscription_uid, key.partition) in assignment.apart:
-            return True
-        # If no lane may be isolated, there is no other query: lanes isolated before are served here.
-        return (is_parked and assignment.limits.may_park) or query > assignment.query
 
 
 def _tracing(assignment: Assignment, partition: int) -> "DeliveryTracing | None":

@@ -28,6 +28,8 @@ def flaw(version: str, by_name: Mapping[bytes, bytes], headers: Sequence[tuple[b
         return f"HTTP/{version} is not supported, only HTTP/1.1 and HTTP/1.0"
     if version == "1.1" and b"host" not in by_name:
         return "the header host is missing"
+    if b"," in by_name.get(b"host", b""):
+        return "the header host names two hosts"
     if len(by_name) != len(headers):
         for name, number in Counter(name for name, _ in headers).items():
             if number > 1 and (name in STAND_ONCE or name.startswith(ATTRIBUTE)):

@@ -1,0 +1,95 @@
+"""Promises of lanes that are held back until their predecessor has its last answer. Kafka is a stand-in."""
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.contract.model import Subscription
+from penstock.delivery.deliver import Deliveries, Limits
+from penstock.delivery.lane import Lane, LaneLimits
+from penstock.delivery.progress import Progress
+from penstock.delivery.row import Row
+from penstock.kafka.claims import QUERY_SHIFT
+from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerWriter
+from penstock.pipeline.held_lanes import HeldLanes
+from penstock.pipeline.lane_records import LaneRecords
+from penstock.pipeline.worker import Assignment, Holding, scope_of
+from tests.delivery.outbox import KeptOutbox
+from tests.pipeline.test_lane_records import Log
+
+KEY = LaneKey("uid", "topic-id", 0)
+OLD, NEW = 5, 8  # queries
+DRAINING = LaneRecord(3, is_open=True, draining=1, attempts=((3, 2),))
+ISOLATED = LaneRecord(3, is_open=True, is_parked=True, attempts=((3, 2),))  # its last answer was no success
+
+
+def assignment(*, may_park: bool, scope: str = "topic-id") -> Assignment:
+    nobody = Assignment.of_nobody(KafkaConnection("nowhere:1"), "topic")
+    limits = Limits(may_park=may_park)
+    return dataclasses.replace(nobody, topic_id="topic-id", scope=scope, query=NEW, limits=limits)
+
+
+class Successor:
+    """As much of a worker as goes on with a lane."""
+
+    def __init__(self, assigned: Assignment) -> None:
+        self.log, self.ledger = Log(), Ledger()
+        self.ledger.put(KEY, OLD << QUERY_SHIFT, DRAINING)
+        subscription = Subscription("uid", "Trigger", "default", "t", "topic", "group", "http://127.0.0.1:1/")
+        self.lane = Lane(subscription, Progress(3), LaneLimits())
+        self.lane.hold_back()
+        watch: Any = SimpleNamespace(ledger=self.ledger, read_to_end=lambda _: None, leave_ledger=lambda: None)
+        worker: Any = Holding.__new__(Holding)
+        worker._assignment, worker._watch, worker._is_lost = assigned, watch, False
+        worker._deliveries = Deliveries([self.lane], assigned.limits, lambda _: None, KeptOutbox())
+        worker._records = LaneRecords(LedgerWriter(self.log), NEW << QUERY_SHIFT, [KEY], [self.lane])
+        worker._held_back = HeldLanes(watch)
+        worker._held_back.hold(KEY, 0, DRAINING)
+        self.worker = worker
+        worker._deliveries.take([Row(offset, (0,), [], b"") for offset in (3, 4)])
+
+    def predecessor_writes(self, record: LaneRecord) -> None:
+        self.ledger.put(KEY, OLD << QUERY_SHIFT, record)
+        self.worker._go_on_with_released()
+
+
+@pytest.mark.parametrize(
+    "assigned",
+    [assignment(may_park=False), assignment(may_park=False, scope=scope_of("topic-id", "uid"))],
+    ids=["shared, and none may be isolated", "of its own"],
+)
+def test_a_lane_that_was_isolated_while_it_was_handed_over_is_served(assigned: Assignment) -> None:
+    """Kept promise: a lane that its predecessor had isolated has somebody who goes on, with its attempts kept, also
+    where no other query comes for it."""
+    successor = Successor(assigned)
+    successor.predecessor_writes(ISOLATED)
+    assert not successor.lane.is_parked, "nobody would ever serve it"
+    assert successor.lane.busy == 2, "it has begun"
+    written = successor.log.read().entry(KEY)
+    assert written is not None
+    assert (written.generation, written.record.is_parked) == (NEW << QUERY_SHIFT, False)
+    assert written.record.attempts == ((3, 2),)
+
+
+def test_a_lane_that_was_isolated_while_it_was_handed_over_is_left_to_its_own_query() -> None:
+    """Kept promise: where the dispatcher starts a query for it, nobody else serves it, or writes about it."""
+    successor = Successor(assignment(may_park=True))
+    successor.predecessor_writes(ISOLATED)
+    assert successor.lane.is_parked
+    assert not successor.lane.busy
+    assert not [key for key, _ in successor.log.records if key.startswith(b"uid/")]
+
+
+def test_a_worker_that_is_fenced_does_not_ask_kafka_after_a_pause() -> None:
+    """Kept promise: it begins nothing anyway, so while Kafka is away it still waits for its last answers."""
+    successor = Successor(assignment(may_park=True))
+
+    def unavailable(_: float) -> None:
+        raise AssertionError("Kafka is away")
+
+    successor.worker._watch.read_to_end = unavailable
+    successor.worker._is_lost = True
+    successor.worker._look_again()

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 
-from penstock.delivery.client import Answer, Client, Post, _stride, status_of
+from penstock.delivery.client import PAUSE_SECONDS, Answer, Client, Post, _stride, status_of
 from tests.sink import Answer as Held
 from tests.sink import Sink
 from tests.waiting import until
@@ -202,6 +203,28 @@ def stand_still(seconds: float) -> None:
     """Longer than the timeout: nobody calls the client."""
     over_at = time.monotonic() + seconds
     until(lambda: time.monotonic() > over_at, "it goes on")
+
+
+def test_what_had_not_left_when_the_process_was_stopped_can_be_taken_back(sink: Callable[[], Sink]) -> None:
+    """Kept promise: a worker that was frozen and replaced sends nothing that its last turn had only begun."""
+    subscriber = sink()
+    answers: list[Any] = []
+    left: list[Any] = []
+    client = Client(lambda tag, _: answers.append(tag), after_pause=lambda: left.extend(client.abandon_unsent()))
+    client.send(Post(subscriber.url + "/there", [b"ce-id:0"], b"{}", 5.0), 0)
+    while not answers:
+        client.run_once(1.0)
+    for tag in range(1, 4):  # one over the connection that is there, the others over new ones
+        client.send(Post(subscriber.url + "/late", [b"ce-id:%d" % tag], b"{}", 5.0), tag)
+    stand_still(PAUSE_SECONDS + 0.2)
+    client.run_once(0.1)
+    assert sorted(left) == [1, 2, 3]
+    assert client.in_flight == 0
+    client.send(Post(subscriber.url + "/there", [b"ce-id:4"], b"{}", 5.0), 4)
+    while answers != [0, 4]:
+        client.run_once(1.0)
+    assert subscriber.count("/late") == 0
+    client.close()
 
 
 def test_what_is_sent_after_the_process_stood_still_has_all_its_time(sink: Callable[[], Sink]) -> None:

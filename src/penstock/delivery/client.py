@@ -16,7 +16,7 @@ import socket
 import struct
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -73,6 +73,7 @@ class Client:
         self._policy = policy
         self._idle: list[_Handle] = []
         self._unsendable: list[tuple[Any, Answer]] = []
+        self._unsent: set[_Handle] = set()  # libcurl has them and has not been called since: nothing has left
         self._by_curl: dict[pycurl.Curl, _Handle] = {}
         self._deadline: float | None = None  # when libcurl wants to be called
         self._epoll = select.epoll()
@@ -105,6 +106,7 @@ class Client:
             self._unsendable.append((tag, Answer(0, b"", f"cannot be sent: {error}", 0.0)))
             return
         self._multi.add_handle(handle.curl)
+        self._unsent.add(handle)
         due = self._due.setdefault(post.timeout_seconds, OrderedDict())
         due[handle] = self._clock(time.monotonic()) + post.timeout_seconds
 
@@ -131,6 +133,7 @@ class Client:
         self.heard_at = heard_at
         if self._deadline is not None and self._deadline <= time.monotonic():
             self._deadline = None
+            self._unsent.clear()
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         self._finish_answered()
         for handle in self._overdue():
@@ -170,15 +173,24 @@ class Client:
         self._finish_answered()
         return is_readable
 
+    def abandon_unsent(self) -> list[Any]:
+        """Drops what was begun and has not left yet, and returns its tags; they get no callback."""
+        unsent, self._unsent = self._unsent, set()
+        return self._drop(unsent, lambda _: True)
+
     def abandon(self, is_meant: Callable[[Any], bool]) -> list[Any]:
         """Drops what is in flight for these tags, and returns them; they get no callback."""
+        return self._drop(self._by_curl.values(), is_meant)
+
+    def _drop(self, handles: Iterable["_Handle"], is_meant: Callable[[Any], bool]) -> list[Any]:
         dropped = []
-        for handle in list(self._by_curl.values()):
+        for handle in list(handles):
             if handle.tag is None or not is_meant(handle.tag):
                 continue
             dropped.append(handle.tag)
             del self._due[handle.timeout_seconds][handle]
             self.in_flight -= 1
+            self._unsent.discard(handle)
             del self._by_curl[handle.curl]
             with contextlib.suppress(pycurl.error):
                 self._multi.remove_handle(handle.curl)
@@ -210,6 +222,7 @@ class Client:
         handle = self._by_curl[curl]
         self._multi.remove_handle(curl)
         del self._due[handle.timeout_seconds][handle]
+        self._unsent.discard(handle)
         self.in_flight -= 1
         answer = handle.answer(error)
         tag, handle.tag = handle.tag, None

@@ -256,10 +256,17 @@ class Deliveries:
 
     def _abandon(self, lane: Lane) -> None:
         """Gives up what is in flight; the next worker sends it again."""
-        for attempt in self._client.abandon(partial(_is_of, lane)):
+        self._dropped(self._client.abandon(partial(_is_of, lane)))
+
+    def abandon_unsent(self) -> None:
+        """After a pause, if another worker has the partition: it has sent by now what has not left here."""
+        self._dropped(self._client.abandon_unsent())
+
+    def _dropped(self, attempts: Iterable[Attempt]) -> None:
+        for attempt in attempts:
             if attempt.trace is not None:
                 attempt.trace.abandoned()
-            lane.drop()
+            attempt.lane.drop()
             self._let_rows_go(attempt.rows)
 
     def _end_draining(self, now: float) -> None:

@@ -320,6 +320,8 @@ class Holding:
             return  # nothing more is begun here; last answers are waited for also while Kafka is away
         self._watch.read_to_end(READ_SECONDS)
         self._notice_loss()
+        if self._is_lost:
+            self._deliveries.abandon_unsent()
 
     def _notice_loss(self) -> None:
         if self._watch.holder(self._assignment.scope, self._partition) != self._generation:

@@ -343,7 +343,7 @@ def test_connections_of_an_address(kafka: KafkaConnection) -> None:
             for _ in range(3):
                 stack.enter_context(receiver.connect())
             answer = receiver.send(PATH)
-            assert (answer.status, "of this address" in answer.error) == (503, True)
+            assert (answer.status, "from this address" in answer.error) == (503, True)
         until(lambda: receiver.send(PATH).status == 202, "room again")
 
 

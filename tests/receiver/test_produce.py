@@ -1,6 +1,7 @@
 """The acknowledged producer: every request is reported on once, whatever becomes of the producer beneath it."""
 
 import asyncio
+import time
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.event.kafka import Record
@@ -110,3 +111,35 @@ def test_a_topic_made_anew_with_fewer_partitions(kafka: KafkaConnection) -> None
 
     asyncio.run(story())
     assert sum(topics.latest_offsets(admin, topic, 1).values()) >= 60
+
+
+def test_a_topic_made_anew_after_its_producer_saw_that_it_is_gone(kafka: KafkaConnection) -> None:
+    """The first record is taken, also by a producer that has learnt meanwhile that there is no such topic."""
+    topic, admin = "receiver-anew", kafka.admin()
+
+    async def sent(producer: AcknowledgedProducer) -> PenstockError | None:
+        reports = Reports(1)
+        producer.send(topic, [RECORD], reports.done)
+        return (await reports.wait())[0]
+
+    async def story() -> None:
+        topics.create_missing(admin, [topics.TopicSpec(topic, 2)])
+        at_once = {"topic.metadata.propagation.max.ms": "1"}  # it believes that a topic is gone; else after 30 s
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None, at_once)
+        assert await sent(producer) is None
+        [deleted] = admin.delete_topics([topic], operation_timeout=10).values()
+        deleted.result()
+        await asyncio.to_thread(until, lambda: topic not in producer.led_topics(), "the topic is gone")
+        deadline = time.monotonic() + 20
+        while not _is_refused_at_once(await sent(producer)):
+            assert time.monotonic() < deadline
+        topics.create_missing(admin, [topics.TopicSpec(topic, 2)])
+        assert await sent(producer) is None
+        producer.end(1.0)
+
+    asyncio.run(story())
+
+
+def _is_refused_at_once(error: PenstockError | None) -> bool:
+    """librdkafka did not even take the record."""
+    return error is not None and "Unable to produce" in error.message

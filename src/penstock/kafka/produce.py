@@ -7,6 +7,7 @@ of ours that polls it; the loop is woken once for all reports that came together
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -160,12 +161,31 @@ class AcknowledgedProducer:
                 taken += 1
         except (BufferError, KafkaException) as error:
             reason = _kafka_error(error)
+            if taken == 0 and reason.code() == KafkaError._UNKNOWN_TOPIC and request.attempts < MOST_ATTEMPTS:
+                self._produce_when_known(request)
+                return
             if taken == 0:
                 request.done(_explained(reason))
             for _ in range(len(records) - taken if taken else 0):
                 report(reason, None)  # some of a batch are on their way: the answer waits for them, and is no 202
             if reason.fatal():
                 self.replace(line, reason.str())
+
+    def _produce_when_known(self, request: _Request) -> None:
+        """Again, after a look at the topic: one that was deleted and made anew counts as deleted until then."""
+        line = self._line
+
+        def look() -> None:
+            with contextlib.suppress(KafkaException):  # the next attempt reports it
+                line.producer.list_topics(request.topic, timeout=PROBE_SECONDS)
+
+        def again(_: object) -> None:
+            if line.stopping:
+                request.done(Unavailable("the producer has ended"))
+            else:
+                self._produce(request)
+
+        self._loop.run_in_executor(None, look).add_done_callback(again)
 
     def led_topics(self) -> frozenset[str]:
         """The topics whose partitions all have a leader. Blocks up to a second; raises when Kafka is away."""

@@ -227,6 +227,37 @@ def test_what_had_not_left_when_the_process_was_stopped_can_be_taken_back(sink: 
     client.close()
 
 
+def test_what_has_left_before_the_process_was_stopped_is_not_taken_back(sink: Callable[[], Sink]) -> None:
+    """Kept promise: a request that libcurl sent while it served another socket counts as sent; its answer counts."""
+    subscriber = sink()
+    subscriber.answer("/slow", delay_seconds=2.0)
+    answers: list[Any] = []
+    left: list[Any] = []
+    client = Client(lambda tag, _: answers.append(tag), after_pause=lambda: left.extend(client.abandon_unsent()))
+
+    def send(path: str, tag: str) -> None:
+        client.send(Post(subscriber.url + path, [b"ce-id:%s" % tag.encode()], b"{}", 20.0), tag)
+
+    for each in ("a", "b", "c"):  # several connections that are there
+        send("/quick", each)
+    while len(answers) < 3:
+        client.run_once(1.0)
+    client.run_once(0.05)  # libcurl's timers are over
+    send("/quick", "d")
+    client.run_once(0.0)  # it leaves,
+    subscriber.wait_for(4, "/quick")
+    stand_still(0.05)  # and its answer waits in the socket
+    send("/slow", "slow")
+    while not subscriber.count("/slow"):
+        client.run_once(0.05)
+    stand_still(PAUSE_SECONDS + 0.2)
+    client.run_once(0.05)
+    assert not left
+    while "slow" not in answers:
+        client.run_once(1.0)
+    client.close()
+
+
 def test_what_is_sent_after_the_process_stood_still_has_all_its_time(sink: Callable[[], Sink]) -> None:
     """Kept promise: begun, then stopped for longer than the timeout, then sent: it is not cut off at once."""
     subscriber = sink()

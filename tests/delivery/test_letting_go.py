@@ -71,6 +71,35 @@ def test_a_lane_that_is_held_back_goes_on_where_its_predecessor_ended(sink: Make
     assert (held.progress.position, deliveries.unfinished_rows) == (6, 0)
 
 
+def test_the_end_of_the_rows_waits_for_a_lane_that_is_held_back(sink: MakeSink) -> None:
+    """Kept promise: the rows that it took are delivered when its predecessor releases it in time; nothing fails."""
+    subscriber = sink()
+    held, other = lane(subscriber.url + "/held"), lane(subscriber.url + "/other")
+    held.hold_back()
+    has_ended = threading.Event()
+    waited = 0
+
+    def go_on(_: float) -> None:
+        nonlocal waited
+        waited += has_ended.is_set()
+        if waited == 5 and held.is_held_back:
+            deliveries.go_on(held, 1, [], {})
+
+    deliveries = Deliveries([held, other], Limits(), on_tick=go_on, outbox=KeptOutbox())
+    rows = Rows()
+    thread = threading.Thread(target=partial(deliveries.run, rows, 20.0, waits_for_retries=False), daemon=True)
+    thread.start()
+    for offset in range(3):
+        rows.offer(row(offset, (0, 1)))
+    subscriber.wait_for(3, "/other")
+    rows.end()
+    has_ended.set()
+    thread.join(30)
+    assert sorted(each.headers["ce-id"] for each in subscriber.at("/held")) == ["1", "2"]
+    assert deliveries.is_finished
+    assert (held.progress.position, held.is_parked) == (3, False)
+
+
 def test_a_lane_that_is_held_back_and_full_is_isolated(sink: MakeSink) -> None:
     """Kept promise: rows that wait for a predecessor do not take the room of the others."""
     subscriber = sink()

@@ -1,12 +1,14 @@
 """Promises of lanes that are held back until their predecessor has its last answer. Kafka is a stand-in."""
 
 import dataclasses
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.contract.model import Subscription
+from penstock.delivery.client import PAUSE_SECONDS
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
@@ -93,3 +95,20 @@ def test_a_worker_that_is_fenced_does_not_ask_kafka_after_a_pause() -> None:
     successor.worker._watch.read_to_end = unavailable
     successor.worker._is_lost = True
     successor.worker._look_again()
+
+
+@pytest.mark.parametrize("paused_seconds", [0.0, PAUSE_SECONDS + 0.5])
+def test_a_worker_that_was_paused_before_its_first_delivery_looks_at_its_claim(paused_seconds: float) -> None:
+    """Kept promise: what claimed the partition during the pause delivers; this worker begins nothing."""
+    successor = Successor(assignment(may_park=True))
+    successor.lane.go_on(3, (), {})
+    ours, later = NEW << QUERY_SHIFT, (NEW + 1) << QUERY_SHIFT
+    worker, holder = successor.worker, [ours]
+    worker._watch.read_to_end = lambda _: holder.append(later)
+    worker._watch.holder = lambda *_: holder[-1]
+    worker._watch.stopped = lambda *_: {}
+    worker._partition, worker._generation = 0, ours
+    worker._looked_at = time.monotonic() - paused_seconds
+    worker._look_before_first()
+    worker._deliveries.take([Row(5, (0,), [], b"")])
+    assert (worker._is_lost, successor.lane.busy > 0) == ((True, False) if paused_seconds else (False, True))

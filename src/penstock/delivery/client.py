@@ -73,7 +73,7 @@ class Client:
         self._policy = policy
         self._idle: list[_Handle] = []
         self._unsendable: list[tuple[Any, Answer]] = []
-        self._unsent: set[_Handle] = set()  # libcurl has them and has not been called since: nothing has left
+        self._unsent: set[_Handle] = set()  # libcurl has not been called since they were added: nothing has left
         self._by_curl: dict[pycurl.Curl, _Handle] = {}
         self._deadline: float | None = None  # when libcurl wants to be called
         self._epoll = select.epoll()
@@ -133,8 +133,7 @@ class Client:
         self.heard_at = heard_at
         if self._deadline is not None and self._deadline <= time.monotonic():
             self._deadline = None
-            self._unsent.clear()
-            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+            self._act(pycurl.SOCKET_TIMEOUT, 0)
         self._finish_answered()
         for handle in self._overdue():
             self._finish(handle.curl, f"timed out after {handle.timeout_seconds:g} s")
@@ -169,9 +168,14 @@ class Client:
             action = (pycurl.CSELECT_IN if event & READ_EVENTS else 0) | (
                 pycurl.CSELECT_OUT if event & select.EPOLLOUT else 0
             )
-            self._multi.socket_action(fd, action)
+            self._act(fd, action)
         self._finish_answered()
         return is_readable
+
+    def _act(self, fd: int, action: int) -> None:
+        """Lets libcurl work. Whatever the reason for the call, it may also send what was added before."""
+        self._unsent.clear()
+        self._multi.socket_action(fd, action)
 
     def abandon_unsent(self) -> list[Any]:
         """Drops what was begun and has not left yet, and returns its tags; they get no callback."""

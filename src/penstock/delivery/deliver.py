@@ -189,7 +189,7 @@ class Deliveries:
 
     def _only_retries_are_left(self) -> bool:
         """Nothing is in flight, and the retries that are left would delay the end for long."""
-        if self._waits_for_retries or self._outbox.waiting or any(lane.busy for lane in self.lanes):
+        if self._waits_for_retries or self._outbox.waiting or any(map(_is_awaited, self.lanes)):
             return False
         due = self._timers.next_at
         return due is None or due > self._ended_at + LAST_RETRY_SECONDS
@@ -492,6 +492,11 @@ class Deliveries:
 
 def _is_of(lane: Lane, attempt: Attempt) -> bool:
     return attempt.lane is lane
+
+
+def _is_awaited(lane: Lane) -> bool:
+    """At the end of the rows: answers are missing, here or at the earlier worker that has the lane still."""
+    return lane.busy > 0 or (lane.is_held_back and lane.progress.is_open)
 
 
 def _is_unfinished(lane: Lane) -> bool:

@@ -222,7 +222,8 @@ class Holding:
         self._partition = partition
         self._is_written = False  # the last word is in the ledger
         self._keys_due = time.monotonic() + KEYS_SECONDS
-        self._is_lost = False  # somebody else has claimed the partition
+        self._is_lost = False  # another worker has claimed the partition
+        self._looked_at = 0.0  # when the claims were read at last before the first delivery, on the monotonic clock
         self._beat_due: float | None = None  # set once the partition is handed over, and lanes still wait for answers
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
@@ -233,9 +234,8 @@ class Holding:
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         tracing = _tracing(assignment, partition)
-        self._generation = (
-            self._take_over()
-        )  # nothing is delivered meanwhile: all that can be prepared is prepared before
+        # Nothing is delivered during the take-over, so all that can be prepared is prepared before it.
+        self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)
         self._deliveries = Deliveries(lanes, assignment.limits, self._tick, self._outbox)
@@ -260,8 +260,7 @@ class Holding:
         """Delivers until the input ends or another worker claims the partition; leaves nothing behind."""
         source = self._source
         try:
-            self._notice_loss()  # while we waited for the predecessor, a successor may have claimed the partition
-            self._stop_lanes()
+            self._look_before_first()
             if source.marks is not None:
                 self._deliveries.touch, self._deliveries.leave = source.marks.touch, source.marks.leave
             self._deliveries.take(first)
@@ -322,6 +321,13 @@ class Holding:
         self._notice_loss()
         if self._is_lost:
             self._deliveries.abandon_unsent()
+
+    def _look_before_first(self) -> None:
+        """While this worker waited for its predecessor, or was paused, a successor may have claimed the partition."""
+        if time.monotonic() - self._looked_at > PAUSE_SECONDS:
+            self._look_again()
+        self._notice_loss()
+        self._stop_lanes()
 
     def _notice_loss(self) -> None:
         if self._watch.holder(self._assignment.scope, self._partition) != self._generation:
@@ -427,6 +433,7 @@ class Holding:
         self._fence_earlier_dispatchers()
         while self._has_predecessor(generation) and time.time() < latest:
             self._watch.poll(0.02)
+        self._looked_at = time.monotonic()  # from the first delivery on, the client notices pauses
         self._watch.read_to_end(READ_SECONDS)
         return generation
 

@@ -520,8 +520,9 @@ class TopicQuery:
             if watch.holder(new.assignment.scope, partition) < first_of_new:
                 return False  # nothing has come there
             topic_id = new.assignment.topic_id
-            lanes = (LaneKey(each.uid, topic_id, partition) for each in new.subscriptions)
-            return ledger.generation(lanes) < first_of_new
+            lanes = [LaneKey(each.uid, topic_id, partition) for each in new.subscriptions]
+            # Nothing is written about lanes that are held back for their earlier worker.
+            return ledger.generation(lanes) < first_of_new and not ledger.draining().keys() >= set(lanes)
 
         while time.monotonic() < deadline and not self._failure(new) and any(map(is_waited_for, new.partitions)):
             watch.poll(0.02)

@@ -36,6 +36,7 @@ from penstock.delivery.row import Row, Source
 from penstock.delivery.tally import holds, how_failed
 from penstock.delivery.timers import Timers
 from penstock.errors import Rejected
+from penstock.event.attributes import ATTRIBUTE_LIMIT_BYTES, check_lengths
 from penstock.event.kafka import Record
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Limits:
     unfinished_bytes: int = 32 * 1024 * 1024
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
     reply_hops: int = 16
+    attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES  # of a reply
     policy: AddressPolicy = ALWAYS  # which addresses are connected to
 
 
@@ -403,6 +405,8 @@ class Deliveries:
         lane = attempt.lane
         try:
             events = replies(answer, attempt.rows, self._limits.reply_hops)
+            for event in events:
+                check_lengths(event.attributes, self._limits.attribute_limit_bytes)
         except LoopCut:
             lane.counts.loops_cut += 1
             why = "not passed on: it came through too many replies already"

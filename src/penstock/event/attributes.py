@@ -10,7 +10,12 @@ from functools import lru_cache
 
 from penstock.errors import Rejected
 from penstock.event.model import CORE, REQUIRED
+from penstock.settings import setting
 
+ATTRIBUTE_LIMIT_BYTES = 64 * 1024
+ATTRIBUTE_LIMIT_SETTING: int = setting(
+    ATTRIBUTE_LIMIT_BYTES, "the longest attribute of an event; beyond it 400, and a reply fails. Data does not count"
+)
 NAME = re.compile(r"[a-z0-9]+\Z")
 # Control characters, noncharacters and lone surrogates, none of which a CloudEvents string may hold.
 FORBIDDEN = re.compile(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.contract.model import Route
 from penstock.contract.telemetry import RECEIVED
 from penstock.errors import Misconfigured, PenstockError, Rejected
-from penstock.event.attributes import check_lengths
+from penstock.event.attributes import ATTRIBUTE_LIMIT_BYTES, check_lengths
 from penstock.event.http import decode
 from penstock.event.kafka import TRACE_HEADERS, encode_record
 from penstock.event.model import Event
@@ -49,7 +49,6 @@ PRINTABLE = re.compile(rb"[\x20-\x7e]+\Z")
 HEALTH = (b"/healthz", b"/readyz")
 METRICS = b"/metrics"
 IDENTITY = b"identity"
-ATTRIBUTE_LIMIT_BYTES = 64 * 1024
 
 
 class Ingress:

@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Login:
-    """The user of a cluster that asks for a login; its nodes use it between each other too."""
+    """The user of a cluster that asks for a login; its nodes use it among each other too."""
 
     user: str
     password: str = field(repr=False)  # base64 for URLs, so no other language has to quote it

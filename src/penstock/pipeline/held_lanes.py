@@ -22,11 +22,11 @@ class HeldLane(NamedTuple):
 
 
 class Released(NamedTuple):
-    """A lane that its predecessor has handed over, or is dead."""
+    """A lane whose predecessor has handed it over or is dead."""
 
     key: LaneKey
     place: int
-    entry: LedgerEntry | None  # the last word on it
+    entry: LedgerEntry | None  # its last record
 
 
 class HeldLanes:

@@ -40,7 +40,7 @@ def test_gaps_of_transactions_are_only_counted(lost: list[tuple[int, int]], capl
     assert (found.count, lost, caplog.messages) == (60, [], [])
 
 
-def test_kafka_is_asked_now_and_then(lost: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_is_asked_only_now_and_then(lost: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept promise: however many gaps there are, they cost a request every few seconds and little memory."""
     monkeypatch.setattr(gaps, "MOST_RANGES", 5)
     asked: list[int] = []

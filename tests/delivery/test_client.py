@@ -206,7 +206,7 @@ def stand_still(seconds: float) -> None:
 
 
 def test_what_had_not_left_when_the_process_was_stopped_can_be_taken_back(sink: Callable[[], Sink]) -> None:
-    """Kept promise: a worker that was frozen and replaced sends nothing that its last turn had only begun."""
+    """Kept promise: a worker that was frozen and replaced sends nothing that it had prepared but not sent."""
     subscriber = sink()
     answers: list[Any] = []
     left: list[Any] = []

@@ -22,7 +22,7 @@ def noted(lost: list[tuple[int, int]], first: int) -> Gaps:
 
 
 def test_what_retention_took_is_reported_exactly(lost: list[tuple[int, int]]) -> None:
-    """Kept promise: a range that Kafka had deleted before it was read is reported, and gaps behind it are not."""
+    """Kept promise: a range that Kafka had deleted before it was read is reported, and gaps after it are not."""
     found = noted(lost, first=100)
     found.note(10, 99)
     found.note(120, 120)

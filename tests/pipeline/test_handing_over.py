@@ -213,7 +213,7 @@ def test_a_reset_waits_for_what_is_in_flight_and_silences_nobody(world: World, s
         quick.wait_for(2 * RATE, "/quick")
         since = time.time()
         groups.commit(held.group, held.topic, {0: 0}, "")
-        until(lambda: ids(slow.at("/slow")).count("0") == 2, "it begins anew")
+        until(lambda: ids(slow.at("/slow")).count("0") == 2, "it begins again")
         reached = quick.count("/quick")
         quick.wait_for(reached + 2 * RATE, "/quick")
         silence = longest_delay(quick, "/quick", sent, since)

@@ -30,7 +30,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """Text that must stay in its line: a cell of a table, a value behind its name."""
+    """Text that must stay in its line: a cell of a table, a value after its name."""
     return _HIDDEN_IN_A_LINE.sub(_shown, text)
 
 

@@ -41,7 +41,7 @@ class HeldLanes:
         self._held[key] = HeldLane(place, record, time.monotonic() + DEAD_SECONDS)
 
     def take_released(self) -> list[Released]:
-        """The lanes that nobody serves any more, and how far they have come."""
+        """The lanes that no worker serves any more, and how far they have come."""
         now, released = time.monotonic(), list[Released]()
         if any(now > held.until for held in self._held.values()):
             self._watch.read_to_end(READ_SECONDS)  # this process itself may have been paused

@@ -234,7 +234,7 @@ class Holding:
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         tracing = _tracing(assignment, partition)
-        # Nothing is delivered during the take-over, so all that can be prepared is prepared before it.
+        # Nothing is delivered during the hand-over, so everything that can be prepared is prepared before it.
         self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)

@@ -43,7 +43,7 @@ def test_a_name_is_found_before_its_port(authority: str, name: str) -> None:
         "é",
     ],
 )
-def test_what_is_no_host_has_no_name(authority: str) -> None:
+def test_text_that_is_not_a_host_has_no_name(authority: str) -> None:
     assert name_of(authority) is None
 
 

@@ -1,4 +1,4 @@
-"""The admin port: what web pages, strangers and greedy callers send to it."""
+"""The admin port: requests of web pages, of strangers, and of callers that want too much."""
 
 import json
 import os
@@ -438,7 +438,7 @@ def _tail(stack: ExitStack, admin: AdminPort, path: str, headers: dict[str, str]
 
 @pytest.fixture
 def recorder() -> Iterator[Sink]:
-    """A server that is not ours and notes what it is sent."""
+    """A foreign server that notes the requests it gets."""
     sink = Sink().start()
     sink.answer("/api/penstock/live?once=1", with_=lambda _: Answer(200, b"{}"))
     yield sink
@@ -475,7 +475,7 @@ def test_a_token_file_that_is_named_is_used_for_the_server_that_is_named(exposed
     assert exposed.run("settings", PENSTOCK_TOKEN_FILE=path).stdout
 
 
-def test_without_the_token_the_command_line_says_what_is_missing(exposed: AdminPort) -> None:
+def test_without_the_token_the_command_line_names_what_is_missing(exposed: AdminPort) -> None:
     for command in (["get", "brokers"], ["settings"], ["status"], ["dashboard"], ["tail", "broker/x"]):
         refused = exposed.run(*command)
         assert refused.returncode == 1

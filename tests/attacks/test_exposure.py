@@ -1,7 +1,6 @@
 """What can be reached from outside, and what other users of the machine can read.
 
-127.0.0.2 plays the outside: it is an address of this machine as 127.0.0.1 is, and every process must be bound to it
-on purpose.
+127.0.0.2 stands for the outside: it is an address of this machine, and no process listens on it by default.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""The ingress port against senders that mean harm, or that mean something else than HTTP/1.1."""
+"""The ingress port against hostile senders, and against senders that speak something other than HTTP/1.1."""
 
 import contextlib
 import socket
@@ -113,7 +113,7 @@ def test_many_upgrades_at_once(receiver: Receiver) -> None:
 
 @pytest.mark.usefixtures("stores_nothing")
 def test_http2_without_asking_is_closed_at_once(receiver: Receiver) -> None:
-    """HTTP/2 with prior knowledge gets GOAWAY with HTTP_1_1_REQUIRED in its own frames, and the end."""
+    """HTTP/2 with prior knowledge gets GOAWAY with HTTP_1_1_REQUIRED, and the connection is closed."""
     with receiver.connect() as connection:
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"))
         came = b"".join(iter(lambda: connection.recv(1000), b""))
@@ -124,7 +124,7 @@ def test_http2_without_asking_is_closed_at_once(receiver: Receiver) -> None:
 
 @pytest.mark.usefixtures("stores_nothing")
 def test_connect_is_refused(receiver: Receiver) -> None:
-    """CONNECT is no way through."""
+    """CONNECT opens no tunnel."""
     answer = receiver.raw(b"CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n" + _head(LENGTH) + b"\r\n" + DATA)
     assert answer.status in (404, 405)
 
@@ -198,14 +198,14 @@ def test_a_head_with_two_meanings_is_400(receiver: Receiver, lines: list[str]) -
 )
 @pytest.mark.parametrize("connection", ["", "Connection: keep-alive"])
 def test_another_version_is_400(receiver: Receiver, version: str, connection: str) -> None:
-    """HTTP/1.1 and HTTP/1.0 are all that is spoken."""
+    """Only HTTP/1.1 and HTTP/1.0 are supported."""
     lines = [LENGTH, connection] if connection else [LENGTH]
     assert receiver.raw(_head(*lines, version=version) + b"\r\n" + DATA).status == 400
 
 
 @pytest.mark.usefixtures("stores_nothing")
 def test_a_request_without_host_is_400(receiver: Receiver) -> None:
-    """HTTP/1.1 wants a Host, also on a request that keeps the connection."""
+    """HTTP/1.1 requires a Host, also on a request that keeps the connection."""
     assert receiver.raw(_head(LENGTH, host="") + b"\r\n" + DATA).status == 400
     assert receiver.raw(_head(LENGTH, "Connection: keep-alive", host="") + b"\r\n" + DATA).status == 400
     assert receiver.raw(b"GET /healthz HTTP/1.1\r\n\r\n").status == 400
@@ -252,7 +252,7 @@ def _honest(receiver: Receiver, number: int) -> Counter[int]:
 
 
 def _flood(receiver: Receiver, stack: contextlib.ExitStack, request: bytes, number: int) -> list[socket.socket]:
-    """So many connections that send this and nothing more."""
+    """Opens this many connections that send this and nothing more."""
     opened = []
     for _ in range(number):
         connection = stack.enter_context(receiver.connect())
@@ -277,7 +277,7 @@ def test_a_thousand_half_heads(kafka: KafkaConnection, headers: bytes) -> None:
 
 
 def test_half_bodies_shut_nobody_out(kafka: KafkaConnection) -> None:
-    """Bodies that never come whole give way, the oldest first; honest requests get 202."""
+    """Incomplete bodies give way, the oldest first; normal requests get 202."""
     give_address(kafka, NAME)
     half = _head(f"Content-Length: {1024 * 1024}") + b"\r\n" + b"z" * 900_000
     with running(kafka) as receiver, contextlib.ExitStack() as stack:

@@ -38,7 +38,7 @@ class Port:
     pid: int
     posts_to: str
     body: bytes  # JSON that is understood there
-    answer: tuple[int, str]  # to it: the status, and a word of the message
+    answer: tuple[int, str]  # the expected status, and a part of the message
     token: str = ""
 
     @property
@@ -64,7 +64,7 @@ ADMIN = (RESOURCES, b"{}", (503, "starting"))
 
 @contextmanager
 def admin_process() -> Iterator[Port]:
-    """A controller without a Kafka: what it answers to are strangers."""
+    """A controller without Kafka: it still answers strangers."""
     port = free_port()
     command = [sys.executable, "-m", "penstock.cli.main", "controller", "--admin-port", str(port)]
     settings = {"PENSTOCK_BOOTSTRAP_SERVERS": "127.0.0.1:1", "PENSTOCK_HOST": "127.0.0.1"}
@@ -318,7 +318,7 @@ def test_a_search_goes_nowhere_but_where_the_contract_says(dispatcher: Port, top
 
 
 def test_each_run_of_a_dispatcher_has_a_token_of_its_own(tmp_path: Path) -> None:
-    """Kept promise: the file is its owner's alone, and an older token is worth nothing."""
+    """Kept promise: only the owner can read the file, and an older token is not accepted."""
     path = token_path(str(tmp_path), "")
     first, second = make_token(path), make_token(path)
     assert first != second == read_token(path)

@@ -50,7 +50,7 @@ class Admin:
     port: int
 
     def ask(self, method: str, path: str, body: Any = None) -> Answer:
-        """``body``: an object, or the very text."""
+        """``body``: an object, or the text itself."""
         text = body if isinstance(body, str) or body is None else json.dumps(body)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
@@ -202,7 +202,7 @@ VALUES = ["NaN", "Infinity", '"\\ud800"', '{"a": "\\udfff"}', '[["\\ud800"]]', D
 
 @pytest.mark.parametrize("field", ["immutable", "binaryData"])
 @pytest.mark.parametrize("value", VALUES)
-def test_a_field_that_is_only_kept_is_looked_into_too(admin: Admin, field: str, value: str) -> None:
+def test_fields_without_a_meaning_are_checked_too(admin: Admin, field: str, value: str) -> None:
     text = json.dumps(config_map("bad"))[:-1] + f', "{field}": {value}}}'
     answer = admin.ask("POST", f"{CORE}/configmaps", text)
     assert answer.status == 400
@@ -222,7 +222,7 @@ def test_json_of_any_depth_is_refused(admin: Admin) -> None:
     [("pause", {"reason": LONE}), ("pause", {"until": LONE}), ("pause", {"until": "2026" + LONE}),
      ("reset", {"to": LONE}), ("reset", {"to": "0=" + LONE})],
 )  # fmt: skip
-def test_text_that_is_none_is_refused_wherever_it_is_sent(admin: Admin, verb: str, body: dict[str, str]) -> None:
+def test_invalid_unicode_is_refused_wherever_it_is_sent(admin: Admin, verb: str, body: dict[str, str]) -> None:
     admin.apply(f"{EVENTING}/triggers", trigger("paused"))
     try:
         answer = admin.ask("POST", f"/api/penstock/triggers/default/paused/{verb}", body)
@@ -347,7 +347,7 @@ def test_an_event_is_shown_whatever_its_headers(
 
 
 @pytest.mark.parametrize("where", [{"partition": 10**30}, {"offset": 10**30}, {"partition": -1}, {"offset": "x"}])
-def test_a_place_that_cannot_be_is_refused(admin: Admin, topic: str, where: dict[str, Any]) -> None:
+def test_an_impossible_place_is_refused(admin: Admin, topic: str, where: dict[str, Any]) -> None:
     asked = {"place": topic, "partition": 0, "offset": 0, **where}
     assert admin.ask("GET", "/api/penstock/event?" + urlencode(asked)).status == 400
 
@@ -414,7 +414,7 @@ def test_annotations_and_whole_resources_have_a_largest_size(admin: Admin) -> No
     assert (answer.status, answer.fields) == (422, [""])
 
 
-def test_a_namespace_holds_so_many_resources_and_no_more(admin: Admin) -> None:
+def test_a_namespace_holds_a_limited_number_of_resources(admin: Admin) -> None:
     made: list[str] = []
     try:
         answers: list[Answer] = []
@@ -445,7 +445,7 @@ def test_a_namespace_holds_so_many_resources_and_no_more(admin: Admin) -> None:
         ("generateName", "orders-"),
     ],
 )
-def test_what_would_be_without_effect_is_refused(admin: Admin, field: str, value: Any) -> None:
+def test_fields_without_effect_are_refused(admin: Admin, field: str, value: Any) -> None:
     resource = broker("orders")
     resource["metadata"][field] = value
     if field == "generateName":
@@ -491,7 +491,7 @@ def test_without_a_version_the_last_change_counts(admin: Admin, changed: Callabl
     assert admin.ask("POST", f"{EVENTING}/brokers", resource).status == 200
 
 
-def test_a_version_of_what_is_gone_is_a_conflict(admin: Admin) -> None:
+def test_a_version_of_a_deleted_object_is_a_conflict(admin: Admin) -> None:
     resource = broker("gone")
     resource["metadata"]["resourceVersion"] = "1"
     assert admin.ask("PUT", f"{EVENTING}/brokers/gone", resource).status == 409

@@ -1,4 +1,4 @@
-"""Which token the command line shows to which server."""
+"""Which token the command line sends to which server."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from penstock.cli.credentials import token_for
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """Where a server runs that wants a token: this process, on port 8090."""
+    """The data directory of a server that requires a token: this process, on port 8090."""
     state = {
         "pid": os.getpid(), "birth": birth_of(os.getpid()), "host": "127.0.0.1", "admin_port": 8090,
         "admin_token_file": str(tmp_path / "token"),

@@ -27,7 +27,7 @@ def test_control_characters_are_shown() -> None:
 
 
 def test_only_our_own_colours_are_colours() -> None:
-    """Kept promise: text from elsewhere cannot pass for ours."""
+    """Kept promise: text from others cannot imitate our colours."""
     assert visible(f"{colour('ok', '32')} \x1b[31mno\x1b[0m") == "\x1b[32mok\x1b[0m \\x1b[31mno\\x1b[0m"
 
 
@@ -41,7 +41,7 @@ def test_no_text_gets_through(text: str) -> None:
 
 @given(st.dictionaries(st.text(), st.text(st.one_of(st.sampled_from(HOSTILE), st.characters()))))
 def test_json_and_yaml_keep_their_value(value: dict[str, str]) -> None:
-    """Kept promise: machines read what was meant, and nothing in it commands a terminal."""
+    """Kept promise: programs read the same value, and nothing in it controls a terminal."""
     shown = escaped(json.dumps(value, ensure_ascii=False))
     assert json.loads(shown) == value
     assert "\x1b" not in shown

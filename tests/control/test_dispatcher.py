@@ -1,4 +1,4 @@
-"""Promises of the controller's questions: the token of the run, lines however they are cut, clear refusals."""
+"""Promises of the controller's questions: the token of the run, whole lines, clear refusals."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ LINES = [{"progress": {"scanned": 1}}, {"event": {"text": "é\n" * 5000}}, {"don
 
 
 class Dispatcher:
-    """Answers as one does; what it sends is cut into pieces of some bytes."""
+    """Answers as a dispatcher does; what it sends is cut into pieces of a few bytes."""
 
     def __init__(self, folder: Path, piece: int) -> None:
         self._folder = folder

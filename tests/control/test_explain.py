@@ -1,4 +1,4 @@
-"""Explain shows what became of this very event, and nothing of one that had its place in a former topic."""
+"""Explain shows what became of this event, and nothing of an event at the same offset of a former topic."""
 
 from typing import Any
 

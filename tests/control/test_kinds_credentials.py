@@ -62,14 +62,14 @@ def test_credentials_for_tls_are_never_sent_without_it(tmp_path: Path) -> None:
 
 
 def test_credentials_for_another_mechanism_are_never_sent_as_plain(tmp_path: Path) -> None:
-    """Kept promise: PLAIN shows the password to the server; a Secret for SCRAM is not used so."""
+    """Kept promise: PLAIN shows the password to the server, so a Secret for SCRAM is not used with it."""
     given = around(tmp_path, {**GUARDED, "saslType": b"PLAIN", "weaker": b"PLAIN"})
     with pytest.raises(Refused, match="a mechanism other than PLAIN"):
         sources.cluster_of_source(with_login(tls=True, user="user", password="password", type="weaker"), given)
 
 
 def test_no_refusal_quotes_what_a_source_names_as_its_mechanism(tmp_path: Path) -> None:
-    """Kept promise: ``spec.net.sasl.type`` may name any key of any Secret; what it holds is in no condition."""
+    """Kept promise: ``spec.net.sasl.type`` may name any key of any Secret; no condition shows its value."""
     given = around(tmp_path, {**GUARDED, "api-token": b"hunter3"})
     named = with_login(tls=True, user="user", password="password", type="api-token")
     plan = sources.plan(named, given, finding(OLD_ORDERS))
@@ -87,7 +87,7 @@ def test_a_server_of_ours_beside_a_stranger_does_not_make_it_the_home_cluster(tm
 
 @pytest.mark.parametrize("changed", [{"penstock.dev/kafka-keys": "api-token"}, {"penstock.dev/servers": None}])
 def test_what_a_secret_is_for_changes_only_with_its_values(tmp_path: Path, changed: dict[str, str | None]) -> None:
-    """Kept promise: who does not know a Secret cannot open it to more servers, or more of its keys to sources."""
+    """Kept promise: only somebody who knows a Secret can allow more servers for it, or more of its keys."""
     kept = Secrets(tmp_path)
     applied = annotated(secret(), **{"penstock.dev/servers": "kafka.example:9093"})
     old, _ = kept.stripped(applied)

@@ -252,7 +252,7 @@ def test_home_has_many_names(servers: list[str]) -> None:
 
 
 def test_credentials_of_a_source_are_gathered_from_secrets(tmp_path: Path) -> None:
-    """Kept promise: they are kept together where no user can name them, and never stand in the contract."""
+    """Kept promise: they are kept together where no user can name them, and are never in the contract."""
     around = among(secrets=tmp_path)
     around.secrets.write("default", "login", {"user": b"alice", "password": b"hunter2"})
     sasl = {

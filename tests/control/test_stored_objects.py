@@ -57,7 +57,7 @@ def test_a_resource_under_the_key_of_another_is_skipped() -> None:
         read("Broker/default/bills", json.dumps(stored(broker())).encode())
 
 
-def test_text_that_is_none_is_replaced_and_reported() -> None:
+def test_invalid_unicode_is_replaced_and_reported() -> None:
     found = read("Broker/default/orders", json.dumps(annotated(stored(broker()), note="a\ud800b")).encode())
     assert found.resource["metadata"]["annotations"]["note"] == "a\ufffdb"
     assert "metadata.annotations.note" in found.problem

@@ -60,7 +60,7 @@ def test_without_a_session_the_dashboard_says_how_to_get_one(
 
         page.context.clear_cookies()
         other.goto(used)
-        expect(other.locator("h1")).to_have_text("This link works no more")
+        expect(other.locator("h1")).to_have_text("This link no longer works")
         assert findings(other) == []
         assert overflow(other) <= 0
         other.screenshot(path=tmp_path / "used-link.png")

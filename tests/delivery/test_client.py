@@ -206,7 +206,7 @@ def stand_still(seconds: float) -> None:
 
 
 def test_what_had_not_left_when_the_process_was_stopped_can_be_taken_back(sink: Callable[[], Sink]) -> None:
-    """Kept promise: a worker that was frozen and replaced sends nothing that its last turn had only begun."""
+    """Kept promise: a worker that was frozen and replaced sends nothing that it had prepared but not sent."""
     subscriber = sink()
     answers: list[Any] = []
     left: list[Any] = []
@@ -214,7 +214,7 @@ def test_what_had_not_left_when_the_process_was_stopped_can_be_taken_back(sink: 
     client.send(Post(subscriber.url + "/there", [b"ce-id:0"], b"{}", 5.0), 0)
     while not answers:
         client.run_once(1.0)
-    for tag in range(1, 4):  # one over the connection that is there, the others over new ones
+    for tag in range(1, 4):  # one over the existing connection, the others over new ones
         client.send(Post(subscriber.url + "/late", [b"ce-id:%d" % tag], b"{}", 5.0), tag)
     stand_still(PAUSE_SECONDS + 0.2)
     client.run_once(0.1)
@@ -238,11 +238,11 @@ def test_what_has_left_before_the_process_was_stopped_is_not_taken_back(sink: Ca
     def send(path: str, tag: str) -> None:
         client.send(Post(subscriber.url + path, [b"ce-id:%s" % tag.encode()], b"{}", 20.0), tag)
 
-    for each in ("a", "b", "c"):  # several connections that are there
+    for each in ("a", "b", "c"):  # several open connections
         send("/quick", each)
     while len(answers) < 3:
         client.run_once(1.0)
-    client.run_once(0.05)  # libcurl's timers are over
+    client.run_once(0.05)  # libcurl's timers have run
     send("/quick", "d")
     client.run_once(0.0)  # it leaves,
     subscriber.wait_for(4, "/quick")

@@ -371,7 +371,7 @@ def test_a_clock_that_jumps_moves_no_retry(sink: MakeSink, monkeypatch: pytest.M
 def test_a_parked_lane_finishes_what_is_answered_soon(
     sink: MakeSink, answers_after: float, is_finished: bool
 ) -> None:
-    """Kept promise: at a hand-over a slow answer still counts and comes once; one that hangs ends the wait."""
+    """Kept promise: at a hand-over a slow answer still counts, and one that hangs ends the wait."""
     subscriber = sink()
     subscriber.answer("/slow", delay_seconds=answers_after)
     slow = lane(subscriber.url + "/slow")

@@ -15,8 +15,8 @@ from tests.waiting import until
 
 
 def test_slow_lanes_are_handed_over_later_than_all_others(sink: MakeSink) -> None:
-    """Kept promise: a successor goes on at once where nothing is in flight; what is in flight is finished, and what
-    hangs for longer than the longest time is not waited for."""
+    """Kept promise: a successor continues at once the lanes with nothing in flight. Requests in flight are
+    finished; the wait for those that hang is limited."""
     subscriber, slow_answers = sink(), threading.Event()
     subscriber.answer("/slow", with_=lambda _: Answer(200, after=slow_answers))
     subscriber.answer("/hanging", delay_seconds=60.0)
@@ -45,7 +45,7 @@ def test_slow_lanes_are_handed_over_later_than_all_others(sink: MakeSink) -> Non
 
 
 def test_a_lane_that_is_held_back_goes_on_where_its_predecessor_ended(sink: MakeSink) -> None:
-    """Kept promise: what the predecessor finishes after the hand-over is not sent again; the rest is, in order."""
+    """Kept promise: events that the predecessor finishes after the hand-over are not sent again; the rest is."""
     subscriber = sink()
     held, other = lane(subscriber.url + "/held", order="ordered"), lane(subscriber.url + "/other")
     held.hold_back()
@@ -72,7 +72,7 @@ def test_a_lane_that_is_held_back_goes_on_where_its_predecessor_ended(sink: Make
 
 
 def test_the_end_of_the_rows_waits_for_a_lane_that_is_held_back(sink: MakeSink) -> None:
-    """Kept promise: the rows that it took are delivered when its predecessor releases it in time; nothing fails."""
+    """Kept promise: the rows that the lane took are delivered if the predecessor releases it in time."""
     subscriber = sink()
     held, other = lane(subscriber.url + "/held"), lane(subscriber.url + "/other")
     held.hold_back()

@@ -1,4 +1,4 @@
-"""Patterns with stars fit what people expect, in a time that is linear in the text."""
+"""Patterns with stars match as people expect, in time linear in the text."""
 
 import re
 import time

@@ -31,7 +31,7 @@ def expected(pattern: str, value: str) -> bool:
 @given(patterns, values)
 @settings(max_examples=3000)
 def test_the_first_place_of_each_piece_is_as_good_as_any(pattern: str, value: str) -> None:
-    """Kept promise: what the JVM is asked for means the same; Python's expressions know atomic groups too."""
+    """Kept promise: the expression for the JVM means the same; Python's expressions have atomic groups too."""
     asked = like("value", pattern)
     kind, text = (asked.split(" ", 2)[1], asked) if asked.startswith("value ") else (asked.partition("(")[0], asked)
     quoted = text[text.index("'") + 1 : text.rindex("'")]

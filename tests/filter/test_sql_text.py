@@ -50,7 +50,7 @@ def shapes(name: str) -> list[dict[str, Any]]:
 
 @given(st.one_of(hostile_names, st.sampled_from([*OPENINGS, "type ", "Type", "a_b", "é", "type\n", ""])))
 @settings(max_examples=300, deadline=None)
-def test_a_name_that_is_none_never_becomes_sql(name: str) -> None:
+def test_an_invalid_name_never_becomes_sql(name: str) -> None:
     """Kept promise: names are checked where SQL is made, so the origin of a filter does not matter."""
     for each in shapes(name):
         with pytest.raises(Rejected, match="name"):

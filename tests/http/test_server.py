@@ -1,4 +1,4 @@
-"""Promises of a guarded port: what time does to requests, connections and answers, and that streams go on."""
+"""Promises of a guarded port: time limits of requests, connections and answers; streams go on."""
 
 import asyncio
 import socket
@@ -152,7 +152,7 @@ def test_a_stream_ends_with_its_reader(quick: Served) -> None:
 
 
 def test_a_stream_waits_for_its_reader(quick: Served) -> None:
-    """Kept promise: for a reader that does not read nothing is made and kept, and it may go on later."""
+    """Kept promise: while a reader does not read, nothing is made or kept for it, and it may go on later."""
     quick.pages.streamed = 0
     with wire(quick.port) as caller:
         assert caller.send(b"GET /flood HTTP/1.1\r\n" + HOST + b"\r\n").head() == 200
@@ -170,7 +170,7 @@ def test_a_stream_waits_for_its_reader(quick: Served) -> None:
         until(lambda: quick.pages.streamed > seen, "a stream that goes on")
 
 
-def test_answers_that_nobody_reads_are_dropped(quick: Served) -> None:
+def test_unread_answers_are_dropped(quick: Served) -> None:
     """Kept promise: a whole answer does not wait in memory for ever."""
     with wire(quick.port) as caller:
         before = quick.pages.asked
@@ -192,7 +192,7 @@ def test_unread_answers_of_all_are_bounded() -> None:
                 each.close()
 
 
-def test_room_is_made_for_who_has_something_to_say() -> None:
+def test_an_idle_connection_gives_way_to_a_new_one() -> None:
     """Kept promise: beyond the limit the connection that has waited longest is closed, never one that is served."""
     with serving(Limits(connections=5)) as served, wire(served.port) as reader:
         assert reader.send(b"GET /ticks HTTP/1.1\r\n" + HOST + b"\r\n").head() == 200
@@ -285,7 +285,7 @@ def test_a_caller_may_ask_before_it_sends_a_body() -> None:
 
 
 def test_trailers_are_no_headers() -> None:
-    """Kept promise: what comes behind a body is not taken for a header of the request."""
+    """Kept promise: trailers after a body do not count as headers of the request."""
     seen: list[str | None] = []
 
     async def look(request: Request) -> Response:

@@ -63,7 +63,7 @@ def test_all_it_had_is_there_after_kill_9_and_after_a_clean_stop(tmp_path: Path)
 
 
 def test_a_cluster_that_asked_for_no_login_asks_for_one_later(tmp_path: Path) -> None:
-    """Kept promise: --kafka-auth may change, also for a cluster from before there were logins; all data stays."""
+    """Kept promise: --kafka-auth may change, also for a cluster of a version without logins; all data stays."""
     first = cluster_in(tmp_path).start()
     try:
         create_missing(first.connection.admin(), [TopicSpec("kept")])

@@ -207,7 +207,7 @@ def test_a_record_that_kafka_refuses_is_not_taken_for_written(kafka: KafkaConnec
 
 
 def test_nobody_waits_for_a_worker_that_was_fenced_before_it_claimed(kafka: KafkaConnection, lane: LaneKey) -> None:
-    """Kept promise: a worker whose first row comes when its query is replaced already delivers nothing."""
+    """Kept promise: a worker whose first row comes after its query was replaced delivers nothing."""
     producer, topic_id = kafka.producer(), str(uuid.uuid4())
     old, release, new = (claims.next_query_number(producer, topic_id) for _ in range(3))
     claims.release(producer, topic_id, 0, release)

@@ -173,7 +173,7 @@ def test_settings_for_java_hold_only_where_credentials_are(authority: Authority,
 
 
 def test_the_login_of_the_home_cluster_stays_where_it_is(tmp_path: Path) -> None:
-    """Kept promise: pickled for a worker, it is a path; what Java needs of it stays when Secrets are cleaned up."""
+    """Kept promise: pickled for a worker, it is a path; its files for Java stay when others are removed."""
     made = login.new()
     login.write(tmp_path, made)
     file = str(login.secret_file(tmp_path))
@@ -189,7 +189,7 @@ def test_the_login_of_the_home_cluster_stays_where_it_is(tmp_path: Path) -> None
 
 
 def test_a_login_that_others_may_read_is_refused(tmp_path: Path) -> None:
-    """Kept promise: a password that is no secret any more is not used, and the file is named."""
+    """Kept promise: a password that others can read is not used, and the message names the file."""
     login.write(tmp_path, login.new())
     login.secret_file(tmp_path).chmod(0o640)
     with pytest.raises(Misconfigured, match="others may read"):

@@ -154,7 +154,7 @@ class World:
         return self.counted(lambda told: told.bad_records.get(topic, 0))
 
     def counted(self, count: Callable[[Telemetry], int]) -> int:
-        """Over all that the workers have told so far."""
+        """The sum over all reports of the workers so far."""
         told = 0
         consumer = self.kafka.consumer()
         try:
@@ -462,7 +462,7 @@ def test_no_room_for_scratch_stops_nobody(world: World, sink: MakeSink) -> None:
 
 
 def test_transactions_are_delivered_and_their_gaps_only_counted(world: World, sink: MakeSink) -> None:
-    """Kept promise: events that were written in transactions arrive; the offsets that each leaves out are counted."""
+    """Kept promise: events that were written in transactions arrive; the offsets of their markers are counted."""
     subscriber = sink()
     trigger = world.subscribe(subscriber.url + "/")
     producer = world.kafka.producer(**{"transactional.id": str(uuid.uuid4())})
@@ -476,4 +476,4 @@ def test_transactions_are_delivered_and_their_gaps_only_counted(world: World, si
     subscriber.wait_for(60)
     assert sorted(ids(subscriber.requests), key=int) == [str(number) for number in range(60)]
     # A query that was replaced meanwhile does not know of the gap before its first row.
-    until(lambda: 30 <= world.counted(lambda told: told.gaps.get(trigger.topic, 0)) <= 59, "the gaps are told")
+    until(lambda: 30 <= world.counted(lambda told: told.gaps.get(trigger.topic, 0)) <= 59, "the gaps are reported")

@@ -22,7 +22,7 @@ def noted(lost: list[tuple[int, int]], first: int) -> Gaps:
 
 
 def test_what_retention_took_is_reported_exactly(lost: list[tuple[int, int]]) -> None:
-    """Kept promise: a range that Kafka had deleted before it was read is reported, and gaps behind it are not."""
+    """Kept promise: a range that Kafka had deleted before it was read is reported, and gaps after it are not."""
     found = noted(lost, first=100)
     found.note(10, 99)
     found.note(120, 120)
@@ -40,7 +40,7 @@ def test_gaps_of_transactions_are_only_counted(lost: list[tuple[int, int]], capl
     assert (found.count, lost, caplog.messages) == (60, [], [])
 
 
-def test_kafka_is_asked_now_and_then(lost: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_is_asked_only_now_and_then(lost: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept promise: however many gaps there are, they cost a request every few seconds and little memory."""
     monkeypatch.setattr(gaps, "MOST_RANGES", 5)
     asked: list[int] = []

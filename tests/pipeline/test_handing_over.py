@@ -110,8 +110,8 @@ def test_a_change_silences_nobody_though_a_subscriber_is_slow(
 
 @pytest.mark.parametrize("killed", ["old", "new"])
 def test_a_kill_while_a_slow_lane_is_handed_over_loses_nothing(world: World, sink: "type[Sink]", killed: str) -> None:
-    """Kept promise: kill -9 of the worker that still waits for an answer, or of the one that waits for it: all events
-    come, those of the slow subscriber in their order."""
+    """Kept promise: kill -9 of the worker that still waits for an answer, or of its successor: all events
+    arrive, those of the slow subscriber in order."""
     quick, slow = sink(), sink()
     path = f"/killed-{killed}"
     slow.answer(path, delay_seconds=10.0)
@@ -191,8 +191,8 @@ def test_a_worker_that_was_frozen_looks_at_its_claim_before_it_begins_anything(
 
 @pytest.mark.alone
 def test_a_reset_waits_for_what_is_in_flight_and_silences_nobody(world: World, sink: "type[Sink]") -> None:
-    """Kept promise: a trigger goes on from where it was set once the last request is answered, which is not sent
-    again; the others go on meanwhile."""
+    """Kept promise: a trigger goes on from its new position once the last request is answered. That request is not
+    sent again; the other triggers go on meanwhile."""
     quick, slow, begun = sink(), sink(), dict[str, float]()
 
     def answer(request: Request) -> Answer:
@@ -213,7 +213,7 @@ def test_a_reset_waits_for_what_is_in_flight_and_silences_nobody(world: World, s
         quick.wait_for(2 * RATE, "/quick")
         since = time.time()
         groups.commit(held.group, held.topic, {0: 0}, "")
-        until(lambda: ids(slow.at("/slow")).count("0") == 2, "it begins anew")
+        until(lambda: ids(slow.at("/slow")).count("0") == 2, "it begins again")
         reached = quick.count("/quick")
         quick.wait_for(reached + 2 * RATE, "/quick")
         silence = longest_delay(quick, "/quick", sent, since)

@@ -25,7 +25,7 @@ from tests.pipeline.test_lane_records import Log
 KEY = LaneKey("uid", "topic-id", 0)
 OLD, NEW = 5, 8  # queries
 DRAINING = LaneRecord(3, is_open=True, draining=1, attempts=((3, 2),))
-ISOLATED = LaneRecord(3, is_open=True, is_parked=True, attempts=((3, 2),))  # its last answer was no success
+ISOLATED = LaneRecord(3, is_open=True, is_parked=True, attempts=((3, 2),))  # its last attempt failed
 
 
 def assignment(*, may_park: bool, scope: str = "topic-id") -> Assignment:
@@ -35,7 +35,7 @@ def assignment(*, may_park: bool, scope: str = "topic-id") -> Assignment:
 
 
 class Successor:
-    """As much of a worker as goes on with a lane."""
+    """The part of a worker that continues a lane."""
 
     def __init__(self, assigned: Assignment) -> None:
         self.log, self.ledger = Log(), Ledger()
@@ -64,8 +64,8 @@ class Successor:
     ids=["shared, and none may be isolated", "of its own"],
 )
 def test_a_lane_that_was_isolated_while_it_was_handed_over_is_served(assigned: Assignment) -> None:
-    """Kept promise: a lane that its predecessor had isolated has somebody who goes on, with its attempts kept, also
-    where no other query comes for it."""
+    """Kept promise: a lane that its predecessor had isolated is served, with its attempts counted, also
+    if no other query is started for it."""
     successor = Successor(assigned)
     successor.predecessor_writes(ISOLATED)
     assert not successor.lane.is_parked, "nobody would ever serve it"
@@ -77,7 +77,7 @@ def test_a_lane_that_was_isolated_while_it_was_handed_over_is_served(assigned: A
 
 
 def test_a_lane_that_was_isolated_while_it_was_handed_over_is_left_to_its_own_query() -> None:
-    """Kept promise: where the dispatcher starts a query for it, nobody else serves it, or writes about it."""
+    """Kept promise: if the dispatcher starts a query for it, no other worker serves it or writes its record."""
     successor = Successor(assignment(may_park=True))
     successor.predecessor_writes(ISOLATED)
     assert successor.lane.is_parked
@@ -99,7 +99,7 @@ def test_a_worker_that_is_fenced_does_not_ask_kafka_after_a_pause() -> None:
 
 @pytest.mark.parametrize("paused_seconds", [0.0, PAUSE_SECONDS + 0.5])
 def test_a_worker_that_was_paused_before_its_first_delivery_looks_at_its_claim(paused_seconds: float) -> None:
-    """Kept promise: what claimed the partition during the pause delivers; this worker begins nothing."""
+    """Kept promise: the worker that claimed the partition during the pause delivers; this one begins nothing."""
     successor = Successor(assignment(may_park=True))
     successor.lane.go_on(3, (), {})
     ours, later = NEW << QUERY_SHIFT, (NEW + 1) << QUERY_SHIFT

@@ -302,7 +302,7 @@ def test_who_leaves_while_nothing_can_be_started_harms_nobody(topic: Topic, worl
     assert served(world) == [("b", 0), ("b", 1)]
 
 
-def test_whoever_asks_from_another_thread_is_answered_while_queries_come_and_go(
+def test_another_thread_may_read_metrics_while_queries_come_and_go(
     topic: Topic, world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept promise: metrics can be read at the very moment at which a lane gets a query of its own."""
@@ -360,8 +360,8 @@ def test_an_invalid_filter_in_the_contract_stops_nobody_else(
 
 
 def test_what_a_batch_left_unfinished_is_served_again(topic: Topic, world: World, known: KnownLedger) -> None:
-    """Kept promise: a lane that a worker left with a pending retry has a query again, where none may be isolated too,
-    and also when it was isolated already."""
+    """Kept promise: a lane that a worker left with a pending retry has a query again, also if no lane may be isolated
+    or if it was isolated already."""
     topic.advance(64)
     shared = world.queries[0]
     shared.may_park = False

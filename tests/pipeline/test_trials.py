@@ -29,7 +29,7 @@ CALL = "x') OR java_method('java.lang.System', 'setProperty', 'attacked', 'yes')
     ],
 )
 @pytest.mark.parametrize("reasons", [True, False])
-def test_what_is_no_filter_is_not_tried_and_the_others_are(
+def test_an_invalid_filter_is_not_tried_and_the_others_are(
     spark: SparkSession, filters: list[dict[str, Any]], reasons: bool
 ) -> None:
     """Kept promise: a question with invalid names runs nothing, and is answered for all other filters."""

@@ -101,7 +101,7 @@ def test_too_many_events(own_kafka: EmbeddedKafka) -> None:
 
 
 def test_too_many_bytes(own_kafka: EmbeddedKafka) -> None:
-    """Bodies that come slowly count too: beyond the bytes for them the oldest gets 503, and others are served."""
+    """Bodies that come slowly count too: beyond their limit the oldest gets 503, and others are served."""
     path, _ = give_address(own_kafka.connection, "bytes")
     with running(own_kafka.connection, unfinished_bytes=300_000) as receiver:
         half = _event(path, b"z" * 40_000)[:-20_000]
@@ -118,7 +118,7 @@ def test_too_many_bytes(own_kafka: EmbeddedKafka) -> None:
 
 
 def test_too_many_connections(own_kafka: EmbeddedKafka) -> None:
-    """Connections are bounded too; those that wait for nothing give way."""
+    """Connections are limited too; those that wait for no answer give way."""
     path, _ = give_address(own_kafka.connection, "connections")
     with running(own_kafka.connection, connection_limit=3) as receiver, contextlib.ExitStack() as stack:
         for _ in range(3):

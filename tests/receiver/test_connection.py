@@ -1,4 +1,4 @@
-"""A connection on its own, with a path that fails: what the parser hides is an answer, and a line of the log."""
+"""A connection alone, with a path that fails: an error that the parser hides becomes an answer and a log line."""
 
 import asyncio
 import logging
@@ -100,7 +100,7 @@ class SlowIngress(FailingIngress):
     ids=["silent", "half a head", "waiting for an answer"],
 )
 def test_connections_that_wait_for_their_sender_give_way(first: bytes, status: bytes) -> None:
-    """Whoever has as many connections as there may be keeps nobody out, unless all of them are being answered."""
+    """A client that holds all connections keeps no other out, unless all of them are being answered."""
 
     async def story() -> bytes:
         site = Site(ReceiverSettings(connection_limit=3), cast(Ingress, SlowIngress("")), Inflight(10, 1_000_000))

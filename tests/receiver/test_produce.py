@@ -86,8 +86,8 @@ def test_a_topic_that_is_not_there(kafka: KafkaConnection) -> None:
 
 
 def test_a_topic_made_anew_with_fewer_partitions(kafka: KafkaConnection) -> None:
-    """After a topic was made anew with fewer partitions every record is taken, also by a producer that knew the old
-    one, and also a batch of them."""
+    """After a topic was created again with fewer partitions, every record is accepted, also by a producer that knew
+    the old one, and also in a batch."""
     topic, admin = "receiver-fewer", kafka.admin()
 
     async def send(producer: AcknowledgedProducer, number: int) -> list[PenstockError | None]:
@@ -114,7 +114,7 @@ def test_a_topic_made_anew_with_fewer_partitions(kafka: KafkaConnection) -> None
 
 
 def test_a_topic_made_anew_after_its_producer_saw_that_it_is_gone(kafka: KafkaConnection) -> None:
-    """The first record is taken, also by a producer that has learnt meanwhile that there is no such topic."""
+    """The first record is accepted, also by a producer that has found out meanwhile that there is no such topic."""
     topic, admin = "receiver-anew", kafka.admin()
 
     async def sent(producer: AcknowledgedProducer) -> PenstockError | None:
@@ -124,7 +124,9 @@ def test_a_topic_made_anew_after_its_producer_saw_that_it_is_gone(kafka: KafkaCo
 
     async def story() -> None:
         topics.create_missing(admin, [topics.TopicSpec(topic, 2)])
-        at_once = {"topic.metadata.propagation.max.ms": "1"}  # it believes that a topic is gone; else after 30 s
+        at_once = {
+            "topic.metadata.propagation.max.ms": "1"
+        }  # it believes at once that a topic is gone, not only after 30 s
         producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None, at_once)
         assert await sent(producer) is None
         [deleted] = admin.delete_topics([topic], operation_timeout=10).values()

@@ -75,7 +75,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)  # bits 64 to 95
 
 @dataclass(frozen=True)
 class AddressPolicy:
-    """What the operator allows. Travels to workers."""
+    """What the operator allows. Workers get it too."""
 
     private: PrivateAddresses = "allow"
 
@@ -115,7 +115,7 @@ ALWAYS = AddressPolicy()  # the rule that no setting turns off
 def literal_address(host: str) -> str:
     """The address that a host is in itself, also in the short forms that the resolver takes (127.1, 0x7f000001).
 
-    Empty: it is a name.
+    Empty: the host is a name.
     """
     try:
         return str(_parsed(host))
@@ -146,9 +146,8 @@ def _embedded(address: Address) -> list[IPv4]:
     found = []
     if _is_in(address, _ENDS_IN_V4) or bits >> 32 & 0xFFFFFFFF in _ISATAP:
         found.append(_last_v4(address))
-    if (
-        address in _LOCAL_NAT64
-    ):  # RFC 6052: how long its prefix is, only the gateway knows; bits 64 to 71 are left out
+    if address in _LOCAL_NAT64:
+        # RFC 6052: only the gateway knows the length of its prefix, so all are tried; bits 64 to 71 are not used.
         found.append(IPv4((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF))
         found.append(IPv4((bits >> 64 & 0xFF) << 24 | bits >> 32 & 0xFFFFFF))
         found.append(IPv4(bits >> 24 & 0xFFFFFFFF))
@@ -164,7 +163,7 @@ def _last_v4(address: IPv6) -> IPv4:
 
 
 def _is_in(address: Address, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> bool:
-    return any(address in each for each in networks)  # of another version: False
+    return any(address in each for each in networks)  # False if the versions differ
 
 
 def _parsed(text: str) -> Address:
@@ -172,7 +171,7 @@ def _parsed(text: str) -> Address:
 
 
 class _Names:
-    """Names that were looked up lately. A slow name server must not block the caller, so a thread asks it."""
+    """Names that were looked up recently. A slow name server must not block the caller, so a thread asks it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -33,7 +33,7 @@ def name_of(authority: str) -> str | None:
 
 
 def address_of(name: str) -> Address | None:
-    """As a number; None for a name. An IPv4 address inside IPv6 is the IPv4 address."""
+    """The parsed address; None for a name. An IPv4 address inside an IPv6 one is the IPv4 address."""
     try:
         found = ipaddress.ip_address(name)
     except ValueError:
@@ -42,7 +42,7 @@ def address_of(name: str) -> Address | None:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether only this machine answers there. Browsers never look up ``localhost`` or what ends in it."""
+    """Whether only this machine answers there. Browsers never ask DNS for ``localhost`` or ``*.localhost``."""
     address = address_of(name)
     if address is not None:
         return address.is_loopback

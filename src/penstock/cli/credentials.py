@@ -1,8 +1,8 @@
 """Which token the command line sends to which server.
 
 The token of the data directory goes only to the server that ``up`` runs from that directory, so no other server sees
-it; and only if this user has started it, or a folder of a stranger could name any file and any port. A file that the
-user names goes to the server that the user names. Used by ``client``.
+it. It is sent only if this user has started ``up``: the state in another user's folder could name any file and any
+port. The token of a file that the user names goes to the server that the user names. Used by ``client``.
 """
 
 import os

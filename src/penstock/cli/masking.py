@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 MASK = "********"
 SHORTEST = 4  # what is shorter stands in every text, and masking it would destroy the text
-# Their time is linear in the text: each begins with fixed text, and a run ends where nothing else can follow.
+# These expressions take time linear in the text: each begins with fixed text, and no repetition needs backtracking.
 _IN_URL = re.compile(r"(://[^\s/@:\"'<>]*+:)([^\s/@\"'<>]++)(@)")
 _IN_QUERY = re.compile(
     r"([?&](?:password|passwd|pwd|token|access_token|api[_-]?key|secret|sig|signature)=)([^&\s\"'<>]+)",
@@ -72,7 +72,7 @@ class Masking:
 
 
 def _without_private_keys(text: str) -> str:
-    """Begin and end are searched in turns: one expression for both reads the rest of the text from each beginning."""
+    """Searches begin and end in turns: one expression for both would read the rest of the text from each begin."""
     parts, at = [], 0
     while (begin := _PEM_BEGIN.search(text, at)) and (end := _PEM_END.search(text, begin.end())):
         parts += [text[at : begin.start()], MASK]

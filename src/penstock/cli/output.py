@@ -41,7 +41,7 @@ def show(text: str) -> None:
 
 
 def draw(lines: Sequence[str], over: int) -> None:
-    """Lines in place of as many that were drawn before."""
+    """Draws the lines in place of the ``over`` lines that were drawn before."""
     above = f"\x1b[{over}F\x1b[J" if over else ""
     sys.stdout.write(above + "".join(f"{visible(line)}\n" for line in lines))
     sys.stdout.flush()
@@ -55,7 +55,7 @@ def show_yaml(value: Any) -> None:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Escapes stand only in double quotes."""
+        """YAML allows escapes only in double quotes."""
 
     def text(dumper: Dumper, given: str) -> yaml.ScalarNode:
         style = '"' if is_hidden(given) else None

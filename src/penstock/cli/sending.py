@@ -221,7 +221,7 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str], status: i
         return b""
     try:
         return await reader.readexactly(LARGEST_ANSWER)
-    except asyncio.IncompleteReadError as ended:  # as it should
+    except asyncio.IncompleteReadError as ended:  # the server closes the connection after its answer
         return ended.partial
 
 

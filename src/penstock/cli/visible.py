@@ -1,6 +1,6 @@
-"""Text from others on a terminal: control characters and marks of writing direction are shown as escapes.
+"""Text from others on a terminal: control characters and bidirectional marks are shown as escapes.
 
-Event data, names and messages may hold sequences that move the cursor, set the window's title or turn the text round.
+Event data, names and messages may hold sequences that move the cursor, set the window's title or reverse the text.
 Every line that a command prints goes through here (``output``). Pure.
 """
 
@@ -23,14 +23,14 @@ _COLOUR = re.compile(f"{_MARK}([0-9;]+)m")
 
 def visible(text: str) -> str:
     """Lines of text, with our own colours."""
-    pieces = _COLOUR.split(text)  # text and colour in turns
+    pieces = _COLOUR.split(text)  # text and colour alternate
     pieces[::2] = [_HIDDEN.sub(_shown, each) for each in pieces[::2]]
     pieces[1::2] = [f"\x1b[{each}m" for each in pieces[1::2]]
     return "".join(pieces)
 
 
 def visible_line(text: str) -> str:
-    """Text that must stay in its line: a cell of a table, a value behind its name."""
+    """Text that must stay in its line: a cell of a table, a value after its name."""
     return _HIDDEN_IN_A_LINE.sub(_shown, text)
 
 

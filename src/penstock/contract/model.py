@@ -190,13 +190,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: msgspec.Raw  # in CloudEvents' JSON form
     redriven: float = 0.0  # when it was sent again
     answer: str = ""  # how the body of the last answer began
-    topic_id: str = (
-        ""  # as Kafka has it: a topic that was made again has another; dead letters of earlier versions have none
-    )
+    topic_id: str = ""  # from Kafka; changes if the topic is created again. Earlier versions wrote none
 
     @property
     def key(self) -> str:
-        """Of its record: of several records on the same event and subscription the last counts."""
+        """The key of its record: for each event and subscription, the last record counts."""
         return dead_letter_key(self.uid, self.topic_id, self.partition, self.offset)
 
 

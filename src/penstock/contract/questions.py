@@ -1,8 +1,8 @@
 """What the controller asks of the dispatcher, over HTTP, because only that has a Spark session.
 
-``Search`` is the body of ``POST /search``, ``Verdicts`` that of ``POST /verdicts``. A topic goes by its place
-(``place_of``): where its cluster is, and with which credentials, the dispatcher knows from the contract alone. The
-dispatcher writes a new token into a file when it starts; every question carries it.
+``Search`` is the body of ``POST /search``, ``Verdicts`` that of ``POST /verdicts``. A topic is named
+by its place (``place_of``); the dispatcher takes its cluster and credentials only from the contract. The dispatcher
+writes a new token into a file when it starts; every question carries it.
 """
 
 from pathlib import Path

@@ -67,7 +67,7 @@ async def json_object(request: Request, *, if_empty: Any = None) -> dict[str, An
 
 
 def _require_shallow(found: Any) -> None:
-    """Deeper nesting would end a recursion later, in this process or in another."""
+    """Deeper nesting would exceed the recursion limit later, in this process or in another."""
     level = [found]
     for _ in range(DEEPEST_BODY + 1):
         level = [child for each in level for child in _children(each)]

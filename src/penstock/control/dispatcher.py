@@ -56,7 +56,7 @@ def verdicts(world: World, question: Verdicts) -> list[list[dict[str, Any]]]:
 
 
 def _token(world: World) -> str:
-    """Read for each question: a dispatcher that was started again has another one."""
+    """The token is read for each question, since it changes when the dispatcher starts again."""
     settings = world.settings
     try:
         return read_token(token_path(settings.data_dir, settings.dispatcher_token_file))
@@ -103,7 +103,7 @@ async def _lines(url: str, path: str, token: str, body: bytes) -> AsyncGenerator
 
 
 def _status_and_length(head: bytes) -> tuple[int, int | None]:
-    """Of an answer; without a length it comes in chunks."""
+    """The status and length of an answer; None: its body comes in chunks."""
     first, *rest = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in rest)}
     length = headers.get("content-length")
@@ -113,7 +113,7 @@ def _status_and_length(head: bytes) -> tuple[int, int | None]:
 
 
 async def _in_chunks(reader: asyncio.StreamReader, url: str) -> AsyncGenerator[bytes, None]:
-    """The lines of a body that comes in chunks."""
+    """The lines of a chunked body."""
     kept = b""
     while size := int(await _read(reader.readline(), url), 16):
         if len(kept) + size > LONGEST_LINE:

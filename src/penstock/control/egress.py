@@ -218,7 +218,7 @@ def served(plan: Plan, told: Told, now: datetime) -> Condition:
 
 
 def _served_version(subscription: Subscription, told: Told) -> str | None:
-    """What a query serves it as; None: no query does."""
+    """The version that a query serves; None: no query serves it."""
     for report in told.reports:
         if report.topic == subscription.place and subscription.uid in report.subscriptions:
             return dict(zip(report.subscriptions, report.versions, strict=False)).get(subscription.uid, "")

@@ -145,7 +145,7 @@ def _forget_group(world: World, resource: Resource) -> None:
 
 
 def _cluster_of_group(world: World, resource: Resource) -> Cluster:
-    """Where its topics are: as noted, which holds also when its broker, or the Secret, is gone."""
+    """The noted cluster of its topics: it is known even if its broker or the Secret is deleted."""
     if resource["kind"] == SOURCE.name and names.NOTED_CLUSTER not in noted(resource):
         return sources.cluster_of_source(resource, world.surroundings)
     return ingress.noted_cluster(resource)

@@ -1,8 +1,8 @@
 """What JSON may contain here, and how data from others is written as JSON.
 
-A lenient parser accepts a lone surrogate, NaN, a number of a thousand digits, or lists nested very deep. Writing such
-a value out again fails. ``problems`` refuses it in requests, ``cleaned`` replaces it in what is stored already, and
-``as_bytes`` never fails for it. Pure. Used by the store, the API and its streams.
+A lenient parser accepts a lone surrogate, NaN, a number of a thousand digits, or very deeply nested lists. Writing
+such a value out again fails. ``problems`` refuses it in requests, ``cleaned`` replaces it in what is stored already,
+and ``as_bytes`` never fails for it. Pure. Used by the store, the API and its streams.
 """
 
 import json
@@ -22,7 +22,7 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def problems(value: Any, where: str = "") -> list[Problem]:
-    """What cannot be stored, each with the path of its field. Needs no stack, however deep the value is."""
+    """What cannot be stored, each with the path of its field. It does not recurse, however deep the value is."""
     found: list[Problem] = []
     waiting = [(value, where, 0)]
     while waiting and len(found) < MOST_PROBLEMS:

@@ -150,7 +150,7 @@ class Reconciler:
     def reconcile(self, key: str) -> bool:
         """Makes one resource true; whether nothing is left to wait for."""
         if key in self._world.store.unreadable():
-            return True  # its contract from when it could be read still holds
+            return True  # what was last written to the contract stays in force
         kind, namespace, name = (*key.split("/", 2), "", "")[:3]
         resource = self._world.store.get(kind, namespace, name)
         if resource is None:

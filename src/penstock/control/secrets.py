@@ -48,7 +48,7 @@ class Secrets:
         before, now = annotations_of(old), applied["metadata"].get("annotations") or {}
         if changed := [name for name in _PURPOSE if now.get(name) != before.get(name)]:
             raise Rejected(
-                f"what the Secret is for ({', '.join(changed)}) is changed by who knows its values",
+                f"only somebody who knows its values may change what the Secret is for ({', '.join(changed)})",
                 hint="apply it with its values",
             )
         notes = {name: text for name, text in before.items() if name in _NOTES}

@@ -24,7 +24,8 @@ class ControllerSettings:
         "auto", "whether /metrics is open without the token; auto: if no token is required"
     )
     admin_connections: int = setting(
-        512, "open connections to the admin port; beyond it the one that has been idle longest is closed"
+        512,
+        "open connections to the admin port; beyond it the one that has waited longest without a request is closed",
     )
     admin_connections_per_address: int = setting(
         0, "the same for one client address; 0: no limit, since clients behind a load balancer share one"

@@ -108,7 +108,7 @@ def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
         _check_servers(source, servers, around)
     namespace, name = kept_secret(source)
     version = around.secrets.kept(namespace, name, data)
-    own = around.settings.bootstrap_servers  # for home: a stranger may stand beside one of its servers
+    own = around.settings.bootstrap_servers  # for home: the source may list another server beside one of ours
     return Cluster(without.bootstrap_servers or own, f"{namespace}/{name}", version)
 
 
@@ -147,7 +147,7 @@ def _credentials(source: Resource, around: Surroundings) -> dict[str, bytes] | N
 
 
 def _login(source: Resource, sasl: dict[str, Any], around: Surroundings, *, has_tls: bool) -> dict[str, bytes]:
-    """Mechanism, user and password, if their Secrets may be used so."""
+    """Mechanism, user and password, if their Secrets allow this use."""
     namespace = namespace_of(source)
     holders: dict[str, secret_files.Data] = {}  # the data of the Secrets that user and password come from
     for field in ("user", "password"):
@@ -160,7 +160,7 @@ def _login(source: Resource, sasl: dict[str, Any], around: Surroundings, *, has_
     own = next((each for data in holders.values() if (each := credentials.mechanism_of(data))), "PLAIN")
     asked = _looked_up(source, sasl.get("type"), around)
     mechanism = asked.decode("latin-1").strip() if asked else own
-    if mechanism not in MECHANISMS:  # any key may be named, so what it holds is in no message
+    if mechanism not in MECHANISMS:  # a source may name any key, so no message quotes its value
         raise Unusable(f"spec.net.sasl.type is unknown; valid are {', '.join(MECHANISMS)}")
     for name, data in holders.items():
         credentials.check_protection(data, f"{namespace}/{name}", has_tls=has_tls, mechanism=mechanism)

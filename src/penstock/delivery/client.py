@@ -173,7 +173,7 @@ class Client:
         return is_readable
 
     def _act(self, fd: int, action: int) -> None:
-        """Lets libcurl work. Whatever the reason for the call, it may also send what was added before."""
+        """Calls libcurl. Whatever the reason for the call, it may also send requests that were added before."""
         self._unsent.clear()
         self._multi.socket_action(fd, action)
 

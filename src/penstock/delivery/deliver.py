@@ -87,7 +87,7 @@ class Deliveries:
         self.leave: Callable[[], None] = lambda: None
         self.tracing: DeliveryTracing | None = None
         self._client = Client(self._answered, after_pause=lambda: self.after_pause(), policy=limits.policy)
-        self._ended_at = 0.0  # when the rows were over
+        self._ended_at = 0.0  # when the rows ended
         self._waits_for_retries = True
         self._deadline: float | None = None  # set once no more rows are taken: when to leave at the latest
         self._is_letting_go = False  # begin nothing new, only finish what is in flight
@@ -261,7 +261,7 @@ class Deliveries:
         self._dropped(self._client.abandon(partial(_is_of, lane)))
 
     def abandon_unsent(self) -> None:
-        """After a pause, if another worker has the partition: it has sent by now what has not left here."""
+        """After a pause: drops requests that have not left. The worker that has the partition now sends them."""
         self._dropped(self._client.abandon_unsent())
 
     def _dropped(self, attempts: Iterable[Attempt]) -> None:
@@ -499,7 +499,7 @@ def _is_of(lane: Lane, attempt: Attempt) -> bool:
 
 
 def _is_awaited(lane: Lane) -> bool:
-    """At the end of the rows: answers are missing, here or at the earlier worker that has the lane still."""
+    """At the end of the rows: whether answers are missing, here or at the predecessor that still has the lane."""
     return lane.busy > 0 or (lane.is_held_back and lane.progress.is_open)
 
 

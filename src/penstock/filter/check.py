@@ -45,7 +45,7 @@ def problems(filters: Any, where: str) -> list[Problem]:
 
 
 def _expressions_length(filters: Sequence[Any]) -> int:
-    """Of all expressions, at any depth that is allowed."""
+    """The length of all expressions together, at any depth that is allowed."""
     length, level = 0, list(filters)
     for _ in range(DEEPEST + 1):
         pairs = [pair for each in level if isinstance(each, Mapping) for pair in each.items()]
@@ -77,7 +77,7 @@ def attributes_problems(attributes: Any, where: str) -> list[Problem]:
 
 
 def require_valid(filters: Sequence[Mapping[str, Any]]) -> None:
-    """Raises Rejected. For filters that come from elsewhere than a resource: a contract record, a question."""
+    """Raises Rejected. For filters that do not come from a resource, but from a contract record or a question."""
     found: list[Problem] = []
     for place, each in enumerate(filters):
         if set(each) == {"attributes"}:

@@ -23,7 +23,7 @@ _FUNCTION = re.compile(
 
 
 def work_of(columns: Iterable[str]) -> int:
-    """Of the SQL of filters, for one event."""
+    """The work of the SQL of filters for one event."""
     return sum(map(_work, columns))
 
 
@@ -46,4 +46,4 @@ def longest(node: Node) -> int:
             return longest(delimiter) * max(1, len(others) - 1) + sum(map(longest, others))
         case Call(_, arguments):
             return max(map(longest, arguments), default=0)
-    return 16  # a number or a truth, as text
+    return 16  # a number or a Boolean, as text

@@ -44,7 +44,7 @@ class GuardedConnection(HttpToolsProtocol):
         self._slice_bytes = 0
         self._head_bytes = 0
         self._body_bytes = 0
-        self._silent_bytes = 0  # since the parser had something of a body
+        self._silent_bytes = 0  # bytes since the parser last reported a part of a body
         self._body_length: int | None = 0
         self._unread = (0, 0.0)  # so many unread bytes of an answer, and since when
 
@@ -240,7 +240,7 @@ class GuardedConnection(HttpToolsProtocol):
             self._linger()
 
     def unread_bytes(self) -> int:
-        """What the caller has not taken of its answers, beyond what the kernel holds."""
+        """The bytes of answers that the caller has not read, beyond those in the kernel."""
         return int(self.transport.get_write_buffer_size())
 
 

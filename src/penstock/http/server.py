@@ -32,7 +32,7 @@ KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 20, socket.TCP_KEEPC
 
 
 class Server(uvicorn.Server):
-    """Takes neither forwarded addresses nor other protocols: callers come directly."""
+    """Takes neither forwarded addresses nor other protocols: callers connect directly."""
 
     def __init__(self, app: Starlette, limits: Limits) -> None:
         self.guard = Guard(limits)

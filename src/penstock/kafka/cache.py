@@ -25,7 +25,7 @@ def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def require_own(*folders: Path) -> None:
-    """Refuses a folder in which any user of the machine may put other code than was fetched."""
+    """Refuses a folder where any user of the machine may replace the fetched code."""
     for folder in folders:
         try:
             is_open = bool(folder.stat().st_mode & stat.S_IWOTH)

@@ -195,7 +195,7 @@ class Watch:
             self._stopped.setdefault(key.split("/lane/")[0], {})[record.stopped] = record.query
         elif record.query:
             generation = record.query << QUERY_SHIFT | offset + 1
-            is_fenced = generation < self._highest.get(key, 0)  # from its beginning: it never delivers anything
+            is_fenced = generation < self._highest.get(key, 0)  # fenced before it began: it never delivers anything
             self._highest[key] = max(self._highest.get(key, 0), generation)
             if not (record.is_release or is_fenced):
                 self._unclosed.setdefault(key, set()).add(generation)

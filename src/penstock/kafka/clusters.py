@@ -138,7 +138,7 @@ class Clusters:
         return self._members[cluster]
 
     def _policy_of(self, cluster: Cluster) -> AddressPolicy | None:
-        """Home may be anywhere, also when a resource names it with credentials of its own."""
+        """The home cluster may have any address, even if a resource names it with other credentials."""
         home = set(self.home.bootstrap_servers.lower().split(","))
         return None if set(cluster.bootstrap_servers.lower().split(",")) <= home else self.policy
 

@@ -83,7 +83,7 @@ class KafkaConnection:
         return KafkaConnection, (self.bootstrap_servers, self.client_id, self.security, self.secret, self.policy)
 
     def check_addresses(self) -> None:
-        """Raises Misconfigured when a server, or where tokens are fetched, must not be connected to."""
+        """Raises Misconfigured when a server or the token endpoint must not be connected to."""
         if self.policy is None:
             return
         self.policy.check_servers(self.bootstrap_servers, "Kafka at")

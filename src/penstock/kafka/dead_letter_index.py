@@ -88,7 +88,7 @@ class DeadLetterIndex:
         self._left_out = False  # of the open ones
         self._marked: set[int] = set()  # hashes of keys that were sent again: their first word is passed by
         self._reread_due = 0.0
-        self._taken = 0  # the offset behind the last record that was ever taken
+        self._taken = 0  # the offset after the last record that was ever taken
         self._look_due = time.monotonic() + LOOK_SECONDS
         self.follower = Follower(connection, DEAD_LETTERS_TOPIC, self)
 

@@ -45,7 +45,7 @@ def await_range(connection: KafkaConnection, topic: str, stopping: threading.Eve
 
 
 def first_offset(connection: KafkaConnection, topic: str, partition: int) -> int:
-    """The first one that Kafka still has. Raises KafkaException; may wait for long: to be asked in a thread."""
+    """The first offset that Kafka still has. Raises KafkaException. May block for long: call it in a thread."""
     consumer = connection.consumer()
     try:
         first, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_SECONDS)

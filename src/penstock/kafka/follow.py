@@ -59,7 +59,7 @@ class Follower:
         self._connection = connection
         self._taker = taker
         self._consumer: Consumer | None = None
-        self._reached = 0  # the offset behind the last record that was taken
+        self._reached = 0  # the offset after the last record that was taken
         self._reads_again = False
         self._is_new = False
         self._attempt = 0

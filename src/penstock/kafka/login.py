@@ -14,7 +14,7 @@ from penstock.access.private_files import make_private_folder
 from penstock.kafka import secret_files
 from penstock.kafka.java_files import HOME_FOLDER
 
-USER = "penstock-home"  # must-gather masks it wherever it stands, so it must not be a common word
+USER = "penstock-home"  # must-gather masks it wherever it occurs, so it must not be a common word
 MECHANISM = "SCRAM-SHA-512"
 ITERATIONS = 8192
 PASSWORD_BYTES = 32
@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Login:
-    """The user of a cluster that asks for a login; its nodes use it between each other too."""
+    """The user of a cluster that asks for a login; its nodes use it among each other too."""
 
     user: str
     password: str = field(repr=False)  # base64 for URLs, so no other language has to quote it

@@ -172,7 +172,7 @@ class AcknowledgedProducer:
                 self.replace(line, reason.str())
 
     def _produce_when_known(self, request: _Request) -> None:
-        """Again, after a look at the topic: one that was deleted and made anew counts as deleted until then."""
+        """Sends it again after a metadata request: until then, a topic that was created again is unknown."""
         line = self._line
 
         def look() -> None:

@@ -22,11 +22,11 @@ class HeldLane(NamedTuple):
 
 
 class Released(NamedTuple):
-    """A lane that its predecessor has handed over, or is dead."""
+    """A lane whose predecessor has handed it over or is dead."""
 
     key: LaneKey
     place: int
-    entry: LedgerEntry | None  # the last word on it
+    entry: LedgerEntry | None  # its last record
 
 
 class HeldLanes:
@@ -41,7 +41,7 @@ class HeldLanes:
         self._held[key] = HeldLane(place, record, time.monotonic() + DEAD_SECONDS)
 
     def take_released(self) -> list[Released]:
-        """The lanes that nobody serves any more, and how far they have come."""
+        """The lanes that no worker serves any more, and how far they have come."""
         now, released = time.monotonic(), list[Released]()
         if any(now > held.until for held in self._held.values()):
             self._watch.read_to_end(READ_SECONDS)  # this process itself may have been paused

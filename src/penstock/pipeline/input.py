@@ -52,7 +52,7 @@ class SparkRows:
         self._parse = parse_row_of_source if sources else parse_row
         self._file = _input_of_this_worker()
         self._expected_offset = -1
-        self.first_gaps: list[tuple[int, int]] = []  # offsets that no row came for, among the first rows;
+        self.first_gaps: list[tuple[int, int]] = []  # ranges of offsets without a row, among the first rows
         self.on_gap: Callable[[int, int], None] = lambda first, last: self.first_gaps.append((first, last))
         self.bad_records = 0  # records that are no events, and that nobody takes for one
         self._next_complaint = 0.0

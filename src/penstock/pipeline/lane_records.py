@@ -1,7 +1,7 @@
 """What a worker writes to the ledger about its lanes.
 
 All lanes of a partition see the same rows, and most of them have finished everything most of the time. So one record,
-the floor, says how far the rows have come, and counts for every lane that is not said to be open:
+the floor, says how far the rows have come, and counts for every lane that is not marked as open:
 
     at each tick    lanes that have begun something since ─▶ "open", with what is finished and what is not
                     lanes that were open and have finished ─▶ "not open"
@@ -28,7 +28,7 @@ class LaneRecords:
         self._generation = generation
         self._keys = keys
         self._lanes = lanes
-        # All others are written elsewhere.
+        # Other workers write the records of all other lanes.
         self._own = [place for place, lane in enumerate(lanes) if not (lane.is_parked or lane.is_held_back)]
         self._draining = 0  # counts the records since the hand-over
         self._stopped: dict[Lane, tuple[int, ...]] = {}

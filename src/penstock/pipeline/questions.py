@@ -1,7 +1,7 @@
 """What the dispatcher answers over HTTP, on a port of its own: its metrics, and questions that need Spark.
 
     GET  /healthz, /readyz           open
-    GET  /metrics                    open on loopback, unless a setting says otherwise
+    GET  /metrics                    open on loopback, unless a setting changes that
     POST /search, /verdicts          asked by the controller (contract/questions.py), which has the token of this run
 
 Slow work runs in a thread. Searches use the session of the queries, in jobs of their own.

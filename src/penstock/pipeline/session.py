@@ -88,7 +88,7 @@ JAVA_OPTIONS = (
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
 
-# Spark walks through nested data by calling itself. Its parser takes 1,000 levels, which with the usual stack of 1 MB
+# Spark walks through nested data recursively. Its parser takes 1,000 levels, which overflowed the usual 1 MB stack
 # ended the process. Memory is taken only as far as a stack grows.
 STACK = "-Xss8m"
 

@@ -279,7 +279,7 @@ class Topic:
             self._shared.must_restart = True
 
     def _stop_reset(self, uids: Collection[str]) -> None:
-        """Those who are to be reset and are served now."""
+        """Stops the lanes of subscriptions that are to be reset and are served now."""
         for uid in list(self._reset_asked):
             if uid in uids and uid not in self._resetting:
                 stopped = self._shared.stop_lanes(uid, self._apart.get(uid, ()))
@@ -289,7 +289,7 @@ class Topic:
             self._reset_asked.discard(uid)
 
     def _move_stopped(self) -> frozenset[str]:
-        """Those who are reset, and have nothing in flight: the next start of the shared query moves them."""
+        """Subscriptions to reset with nothing in flight: the next start of the shared query moves them."""
         now = time.monotonic()
         moving = frozenset(
             uid

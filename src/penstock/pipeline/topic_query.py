@@ -242,7 +242,7 @@ class TopicQuery:
             if running.query is not None:
                 self._let_go(running, self._next_number())
         except PenstockError as error:
-            logger.warning("workers of %s were not asked to let go: %s", self._label, error.message)
+            logger.warning("workers of %s were not asked to hand over: %s", self._label, error.message)
         finally:
             self._running = None
             self._leave(running)
@@ -490,7 +490,7 @@ class TopicQuery:
     def _let_go(self, old: Running, release_number: int, new: Running | None = None) -> None:
         """Asks the workers of a query to hand over, and waits for their releases, for a limited time.
 
-        Then until those of the new query have the lanes, wherever one has claimed a partition.
+        Then waits until the workers of the new query serve the partitions that they have claimed.
         """
         producer, scope = self._environment.producer, old.assignment.scope
         watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
@@ -507,18 +507,18 @@ class TopicQuery:
             if new is not None:
                 self._await_service(new, watch)
         except (PenstockError, TimeoutError) as error:
-            logger.warning("workers of %s were not asked to let go: %s", self._label, first_line(error))
+            logger.warning("workers of %s were not asked to hand over: %s", self._label, first_line(error))
         finally:
             watch.close()
 
     def _await_service(self, new: Running, watch: claims.Watch) -> None:
-        """Whether the workers that claimed a partition have written to the ledger: then they serve it."""
+        """Waits until the workers that claimed a partition have written to the ledger: then they serve it."""
         ledger, first_of_new = self._environment.ledger, new.assignment.query << claims.QUERY_SHIFT
         deadline = time.monotonic() + SERVICE_SECONDS
 
         def is_waited_for(partition: int) -> bool:
             if watch.holder(new.assignment.scope, partition) < first_of_new:
-                return False  # nothing has come there
+                return False  # no row has come to this partition
             topic_id = new.assignment.topic_id
             lanes = [LaneKey(each.uid, topic_id, partition) for each in new.subscriptions]
             # Nothing is written about lanes that are held back for their earlier worker.

@@ -113,17 +113,17 @@ class Assignment:
     def leaves(self, key: LaneKey, entry: LedgerEntry | None) -> bool:
         """Whether another query serves this lane, or is about to: nothing is delivered to it from here.
 
-        ``entry``: what the ledger has of it, once nobody serves it who came before us.
+        ``entry``: its record in the ledger, once no predecessor serves it any more.
         """
-        query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # that wrote of it last
+        query = 0 if entry is None else entry.generation >> claims.QUERY_SHIFT  # the last one that wrote about it
         is_parked = entry is not None and entry.record.is_parked
         if is_parked and query == self.query:
-            return True  # by an earlier batch, whose rows do not come again: the next query goes on
+            return True  # isolated by an earlier batch, whose rows do not come again: the next query continues
         if self.is_aside:
             return False  # we are that query
         if (key.subscription_uid, key.partition) in self.apart:
             return True
-        # Where nobody may be isolated there is no other query: what was parked before is served here.
+        # If no lane may be isolated, there is no other query: lanes that were isolated before are served here.
         return (is_parked and self.limits.may_park) or query > self.query
 
 
@@ -223,7 +223,7 @@ class Holding:
         self._is_written = False  # the last word is in the ledger
         self._keys_due = time.monotonic() + KEYS_SECONDS
         self._is_lost = False  # another worker has claimed the partition
-        self._looked_at = 0.0  # when the claims were read at last before the first delivery, on the monotonic clock
+        self._looked_at = 0.0  # when the claims were last read before the first delivery, on the monotonic clock
         self._beat_due: float | None = None  # set once the partition is handed over, and lanes still wait for answers
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
@@ -234,7 +234,7 @@ class Holding:
         elsewhere = None if assignment.cluster.is_home else partial(self._clusters.connection, assignment.cluster)
         self._outbox = KafkaOutbox(assignment.connection, elsewhere)
         tracing = _tracing(assignment, partition)
-        # Nothing is delivered during the take-over, so all that can be prepared is prepared before it.
+        # Nothing is delivered during the hand-over, so everything that can be prepared is prepared before it.
         self._generation = self._take_over()
         keys = [LaneKey(each.uid, assignment.topic_id, partition) for each in assignment.subscriptions()]
         lanes = self._lanes(keys)

@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._closes = False
         self._body: bytes | bytearray = b""
-        # The bytes of the request. One that began among the last bytes counts them all, so this is never too small.
+        # The bytes of the request. One that began within the last piece counts all of it, so this is never too small.
         self._bytes = self._foreign_bytes = self._size
         self._body_bytes = 0
         self._held_bytes = 0
@@ -339,7 +339,7 @@ class Connection(asyncio.Protocol):
         self._slots.append(slot)
         self._lingering = True
         self._clear()
-        self._parser = None  # with what it has of a header
+        self._parser = None  # frees the part of a header that it holds
         slot.fill(answer)
 
     def _linger(self) -> None:
@@ -368,11 +368,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def waits_since(self) -> float | None:
-        """Since when the sender is the one to go on; None: it waits for an answer of ours."""
+        """Since when we wait for the sender; None: the sender waits for our answer."""
         return None if self._slots else self._touched
 
     def abort(self) -> None:
-        """At once, without an answer."""
+        """Closes at once, without an answer."""
         self._lingering = True
         if self.transport is not None:
             self.transport.abort()

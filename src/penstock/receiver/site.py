@@ -15,7 +15,7 @@ from penstock.receiver.unfinished import Unfinished
 if TYPE_CHECKING:
     from penstock.receiver.connection import Connection
 
-AT_A_LOOK = 64  # connections that may give way; all of them are looked at for it
+AT_A_LOOK = 64  # candidates for closing that one pass over all connections collects
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Site:
         return answers.TOO_MANY_CONNECTIONS
 
     def _make_room(self, newest: "Connection") -> bool:
-        """Closes the connection that has waited longest for its sender: whoever has one must not keep others out."""
+        """Closes the connection that has waited longest for its sender, so that idle ones never keep others out."""
         for _ in range(2):
             while self._may_give_way:
                 since, each = self._may_give_way.popleft()

@@ -102,7 +102,7 @@ class RunDirectory:
         return self._state(None)
 
     def own_state(self) -> dict[str, Any]:
-        """The same if this user has written it: what another one wrote may lead anywhere."""
+        """The same, but only if this user wrote it: another user could have written any path into it."""
         return self._state(os.geteuid())
 
     def _state(self, owner: int | None) -> dict[str, Any]:

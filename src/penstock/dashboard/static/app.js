@@ -81,7 +81,7 @@ function signedOut() {
     h("p", { class: "dim" }, "Open the link here. This page goes on by itself as soon as there is a session.")));
 }
 
-/** The page gives way to the one above, and comes back. */
+/** Shows the sign-in page instead of the present one, and the present one again after signing in. */
 function signInChanged() {
   if (isSignedOut === feed.isSignedOut) return;
   isSignedOut = feed.isSignedOut;

@@ -77,7 +77,7 @@ export function makeFeed(url = "api/penstock/live") {
     if (!feed.state && !feed.isSignedOut) { feed.isLost = true; tell(); }
   }
 
-  /** Why the feed is refused, as {error, hint}; null when it is not. Notes whether it is for want of a session. */
+  /** Why the feed is refused, as {error, hint}; null when it is not. Notes whether a missing session is the reason. */
   async function refusal() {
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(), 2000);
@@ -92,7 +92,7 @@ export function makeFeed(url = "api/penstock/live") {
       return answer.ok ? null : await answer.json();
     } finally {
       clearTimeout(timer);
-      stop.abort(); // it has no end
+      stop.abort(); // the stream does not end by itself
     }
   }
 

@@ -155,6 +155,18 @@ def test_an_invalid_reply_is_a_failed_delivery_and_says_why(sink: MakeSink) -> N
     assert "type" in letter.reason
 
 
+@pytest.mark.parametrize(("length", "stored"), [(65_536, 1), (65_537, 0)])
+def test_a_reply_keeps_to_the_limit_of_attributes(sink: MakeSink, length: int, stored: int) -> None:
+    """Kept promise: an attribute that the ingress would refuse comes into a topic by no reply either."""
+    outbox = KeptOutbox()
+    event = {"specversion": "1.0", "id": "r", "source": "/s", "type": "re", "note": "n" * length}
+    content_type = {"content-type": "application/cloudevents+json"}
+    delivered(sink(), outbox, row(), Answer(200, msgspec.json.encode(event), content_type))
+    assert len(events(outbox)) == stored
+    if not stored:
+        assert "attribute 'note' is 65,537 bytes long" in letters(outbox)[0].reason
+
+
 @pytest.mark.scenario(20)
 def test_replies_to_replies_come_to_an_end(sink: MakeSink) -> None:
     """Kept promise: a trigger that feeds itself is cut off after the hop limit, and it is counted."""

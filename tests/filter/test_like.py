@@ -118,6 +118,26 @@ def test_what_could_take_long_is_refused_with_its_field(expression: str, reason:
     assert reason in found[0].message
 
 
+def test_a_pattern_counts_more_where_its_text_may_be_longer() -> None:
+    """Kept promise: a LIKE over a text of the data, or over many joined texts, keeps to the same bound."""
+    dialect, pattern = "penstock.dev/cesql-data", f"'%{'a' * 230}%b_%'"
+
+    def reasons(text: str, number: int) -> list[str]:
+        several = [{dialect: f"{text} NOT LIKE {pattern[:-1]}{n}'"} for n in range(number)]
+        return [each.message for each in problems([{"all": several}], "spec.filters")]
+
+    assert not reasons("subject", 20)
+    assert not reasons("data.a", 1)
+    assert not reasons("CONCAT(subject, subject)", 10)
+    for text, number in (
+        ("data.a", 3),
+        (f"CONCAT({', '.join(['data.a'] * 8)})", 1),
+        ("CONCAT(subject, subject)", 20),
+    ):
+        (reason,) = reasons(text, number)
+        assert "could take seconds" in reason
+
+
 def test_expressions_of_one_resource_have_a_limit_together() -> None:
     """Kept promise: a trigger with long expressions does not keep the controller busy."""
     many = [{"any": [{"cesql": f"note = '{'x' * 10_000}'"}] * 5}] * 10

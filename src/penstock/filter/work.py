@@ -1,16 +1,18 @@
 """How long filters may take for one event: bounds that hold for every event, however long its attributes are.
 
 Each step of a filter is linear in the value, so what counts is how many steps there are, and how long the values
-become. The unit is one function over an attribute of 64 kB, some 4 ms at the very worst. Called by ``check`` and by
-``cesql_sql``. Pure.
+become. The unit is one function over an attribute of 64 kB, some 4 ms at the very worst. A pattern compares with all
+of its text, so it counts more where the text may be longer: a text in the data, or one that CONCAT made. Called by
+``check`` and by ``cesql_sql``. Pure.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from penstock.filter.cesql_syntax import Attribute, Call, Constant, Node
+from penstock.filter.cesql_syntax import Attribute, Binary, Call, Constant, In, Like, Node, Unary
 
 LONGEST_ATTRIBUTE = 64 * 1024  # characters; the receiver refuses longer ones
+LONGEST_DATA = 16 * LONGEST_ATTRIBUTE  # a text in the data; the receiver refuses larger bodies
 LONGEST_TEXT = 8 * LONGEST_ATTRIBUTE  # that CONCAT may make
 MOST_WORK = 1_000  # of all filters of a resource
 COMPARED_IN_A_UNIT = 8  # characters of a pattern
@@ -22,28 +24,50 @@ _FUNCTION = re.compile(
 )
 
 
-def work_of(columns: Iterable[str]) -> int:
-    """The work of the SQL of filters for one event."""
-    return sum(map(_work, columns))
+def work_of(columns: Iterable[str], expressions: Iterable[Node] = ()) -> int:
+    """The work of the SQL of filters for one event. ``expressions``: those of the filters."""
+    texts = [matched for each in expressions for matched in _matched_texts(each)]
+    longer = max((-(-longest(text, LONGEST_DATA) // LONGEST_ATTRIBUTE) for text in texts), default=1)
+    return sum(_work(each, max(1, longer)) for each in columns)
 
 
-def _work(sql: str) -> int:
+def _work(sql: str, longer: int) -> int:
     patterns = sum(len(pattern) // COMPARED_IN_A_UNIT for pattern in _PATTERN.findall(sql))
     functions = len(_FUNCTION.findall(_LITERAL.sub("''", sql)))
-    return patterns + functions
+    return patterns * longer + functions
 
 
-def longest(node: Node) -> int:
-    """How many characters the text of an expression may have."""
+def _matched_texts(node: Node) -> Iterator[Node]:
+    """The texts that LIKE compares with a pattern, at any depth."""
+    match node:
+        case Like(operand):
+            yield operand
+            yield from _matched_texts(operand)
+        case Unary(_, operand):
+            yield from _matched_texts(operand)
+        case Binary(_, left, right):
+            yield from _matched_texts(left)
+            yield from _matched_texts(right)
+        case In(operand, elements):
+            for each in (operand, *elements):
+                yield from _matched_texts(each)
+        case Call(_, arguments):
+            for each in arguments:
+                yield from _matched_texts(each)
+
+
+def longest(node: Node, in_data: int = LONGEST_ATTRIBUTE) -> int:
+    """How many characters the text of an expression may have. ``in_data``: the most that a text in the data has."""
     match node:
         case Constant(str(text)):
             return len(text)
-        case Attribute():
-            return LONGEST_ATTRIBUTE
+        case Attribute(name):
+            return in_data if name.startswith("$") else LONGEST_ATTRIBUTE
         case Call("CONCAT", arguments):
-            return sum(map(longest, arguments))
+            return sum(longest(each, in_data) for each in arguments)
         case Call("CONCAT_WS", (delimiter, *others)):
-            return longest(delimiter) * max(1, len(others) - 1) + sum(map(longest, others))
+            joined = sum(longest(each, in_data) for each in others)
+            return longest(delimiter, in_data) * max(1, len(others) - 1) + joined
         case Call(_, arguments):
-            return max(map(longest, arguments), default=0)
+            return max((longest(each, in_data) for each in arguments), default=0)
     return 16  # a number or a Boolean, as text

@@ -146,6 +146,29 @@ def test_a_pending_retry_does_not_hold_up_the_end_of_the_rows(sink: MakeSink, or
     assert (other.progress.position, other.is_parked) == (3, False)
 
 
+@pytest.mark.parametrize("failing", [2, 3])
+def test_at_the_end_of_the_rows_no_more_lanes_are_isolated_than_have_room(sink: MakeSink, failing: int) -> None:
+    """Kept promise: where more lanes wait for a retry than there are queries of their own, all go on together."""
+    subscriber = sink()
+    subscriber.answer("/a", 503)
+    delivery = Delivery(retry=5, backoff_delay_seconds=60.0)
+    lanes = [lane(subscriber.url + "/a", delivery=delivery) for _ in range(failing)]
+    limits = Limits(may_park=True, most_parked=2)
+    deliveries = Deliveries(lanes, limits, on_tick=lambda _: None, outbox=KeptOutbox())
+    rows = Rows()
+    run = partial(deliveries.run, rows, 30.0, waits_for_retries=False)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    rows.offer(row(0, tuple(range(failing))))
+    until(lambda: all(each.failing and not each.busy for each in lanes), "all have failed")
+    rows.end()
+    thread.join(20.0)
+    assert not thread.is_alive()
+    have_room = failing == 2
+    assert [each.is_parked for each in lanes] == [have_room] * failing
+    assert deliveries.is_finished is have_room, "else the query is started again, from the ledger"
+
+
 def test_what_hangs_at_the_end_of_the_rows_is_left_open(sink: MakeSink) -> None:
     """Kept promise: after the longest wait the worker gives up what is in flight; it stays open for the next."""
     subscriber = sink()

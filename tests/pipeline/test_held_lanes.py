@@ -13,10 +13,10 @@ from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.lane import Lane, LaneLimits
 from penstock.delivery.progress import Progress
 from penstock.delivery.row import Row
-from penstock.kafka.claims import QUERY_SHIFT
+from penstock.kafka.claims import QUERY_SHIFT, Watch
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerWriter
-from penstock.pipeline.held_lanes import HeldLanes
+from penstock.pipeline.held_lanes import DEAD_SECONDS, HeldLanes
 from penstock.pipeline.lane_records import LaneRecords
 from penstock.pipeline.worker import Assignment, Holding, scope_of
 from tests.delivery.outbox import KeptOutbox
@@ -93,8 +93,32 @@ def test_a_worker_that_is_fenced_does_not_ask_kafka_after_a_pause() -> None:
         raise AssertionError("Kafka is away")
 
     successor.worker._watch.read_to_end = unavailable
-    successor.worker._is_lost = True
+    successor.worker._is_lost, successor.worker._trusted_until = True, time.monotonic() + 60
     successor.worker._look_again()
+
+
+@pytest.mark.parametrize("silent_seconds", [DEAD_SECONDS - 4.0, DEAD_SECONDS + 0.1])
+def test_a_worker_that_drains_and_was_frozen_for_long_gives_up_what_is_in_flight(silent_seconds: float) -> None:
+    """Kept promise: once the successor takes it for dead and sends again, it begins no dead letter and no reply."""
+    worker = Successor(assignment(may_park=True)).worker
+    worker._deliveries.go_on(worker._deliveries.lanes[0], 3, (), {})
+    (lane,) = worker._deliveries.lanes
+    assert lane.busy
+    worker._is_lost, worker._trusted_until = True, time.monotonic() + DEAD_SECONDS - silent_seconds
+    worker._look_again()
+    is_dead = silent_seconds > DEAD_SECONDS
+    assert (lane.busy == 0) is is_dead
+    assert lane.progress.position == 3, "what was in flight stays open"
+
+
+def test_nobody_waits_for_a_worker_that_is_known_to_be_dead() -> None:
+    """Kept promise: the first event of a partition does not wait for a claim that was never closed."""
+    claimed = Watch.__new__(Watch)
+    claimed._unclosed = {"topic-id/0": {OLD << QUERY_SHIFT | 1}}
+    for dead_below, waits in ((0, True), (OLD, True), (OLD + 1, False)):
+        worker = Successor(dataclasses.replace(assignment(may_park=True), dead_below=dead_below)).worker
+        worker._watch, worker._partition = claimed, 0
+        assert worker._has_predecessor(NEW << QUERY_SHIFT) is waits
 
 
 @pytest.mark.parametrize("paused_seconds", [0.0, PAUSE_SECONDS + 0.5])

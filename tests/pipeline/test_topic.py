@@ -52,6 +52,7 @@ class Query:
         self.must_restart = False
         self.movable: frozenset[str] = frozenset()
         self.moved: list[str] = []
+        self.stopped: list[str] = []
         self.may_park = True
         self.parked_here: set[tuple[str, int]] = set()  # by the query that runs now
         self.running: tuple[tuple[Subscription, ...], frozenset[tuple[str, int]]] | None = None
@@ -87,6 +88,7 @@ class Query:
         self.behind = behind
 
     def stop_lanes(self, uid: str, besides: Any) -> StoppedLanes | None:
+        self.stopped.append(uid)
         if self.running is None:
             return None
         self.running = self.running[0], self.running[1] | {(uid, p) for p in (0, 1)}
@@ -259,6 +261,64 @@ def test_a_reset_waits_for_what_is_in_flight(topic: Topic, world: World, known: 
     assert len(served(world)) == 6
     topic.advance(64)
     assert world.queries == [shared]
+
+
+def test_a_reset_of_an_isolated_subscription_waits_for_what_is_in_flight_there(
+    topic: Topic, world: World, known: KnownLedger
+) -> None:
+    """Kept promise: its query notes what is in flight and finishes it before the lanes are moved."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    shared, isolated = world.queries
+    world.is_in_flight = True
+    topic.reset("a")
+    topic.advance(64)
+    assert isolated.stopped == ["a"]
+    assert isolated.running is None
+    assert not shared.moved
+    world.is_in_flight, known.parked_lanes = False, []
+    topic.advance(64)
+    assert shared.moved == ["a"]
+    assert served(world) == EVERY_LANE
+
+
+def test_a_reset_disturbs_no_isolated_subscription(
+    topic: Topic, world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: nobody gives up a query of its own for a subscription that needs none."""
+    monkeypatch.setattr(module, "ROTATE_SECONDS", -1.0)
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    isolated = world.queries[1]
+    since = isolated.running_since
+    world.is_in_flight = True
+    topic.reset("b")
+    for _ in range(3):
+        topic.advance(64)
+    assert isolated.running_since == since
+    assert world.queries[1:] == [isolated]
+
+
+def test_who_waits_for_a_query_of_its_own_is_reported(
+    world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: an isolated subscription that no query serves at the moment is not called ready."""
+    nothing: Any = None
+    ledger: Any = known
+    settings = DispatcherSettings(private_queries=1)
+    topic = Topic("orders", Environment(nothing, settings, nothing, ledger, *(nothing,) * 5, 0.0))
+    topic.wanted = (A, B)
+    topic.advance(64)
+    known.parked_lanes = [LaneKey(uid, world.topic_id, each) for uid in ("a", "b") for each in (0, 1)]
+    topic.advance(64)
+    (waiting,) = topic.report.failures
+    assert waiting in {"a", "b"}
+    assert "PENSTOCK_PRIVATE_QUERIES" in topic.report.failures[waiting]
+    monkeypatch.setattr(module, "ROTATE_SECONDS", -1.0)
+    topic.advance(64)
+    assert list(topic.report.failures) == [({"a", "b"} - {waiting}).pop()], "they take turns"
 
 
 @pytest.mark.scenario(24)

@@ -1,5 +1,6 @@
 """A change that Spark cannot start: what ran goes on. The queries are stand-ins, Kafka is real."""
 
+import threading
 import time
 import uuid
 from dataclasses import replace
@@ -9,19 +10,21 @@ from typing import Any
 
 import pytest
 
-from penstock.contract.model import CLAIMS_TOPIC
+from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC, Subscription
 from penstock.delivery.deliver import Limits
+from penstock.errors import Misconfigured
 from penstock.kafka import claims
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.doorbell import Doorbells
-from penstock.kafka.ledger import FollowedLedger, Ledger, LedgerPart
+from penstock.kafka.ledger import FollowedLedger, LaneKey, LaneRecord, Ledger, LedgerPart
 from penstock.kafka.telemetry import Teller
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
+from penstock.pipeline.leaving import LeavingQueries
 from penstock.pipeline.marks import WorkerWatch
 from penstock.pipeline.running import Environment, Running
 from penstock.pipeline.settings import DispatcherSettings
-from penstock.pipeline.topic_query import TopicQuery
+from penstock.pipeline.topic_query import LET_GO_SECONDS, StoppedLanes, TopicQuery
 from penstock.pipeline.vitals import Vitals
 from penstock.pipeline.worker import Assignment
 
@@ -42,7 +45,7 @@ class Query:
 
 @pytest.fixture
 def topic_query(kafka: KafkaConnection) -> TopicQuery:
-    create_missing(kafka.admin(), [TopicSpec(CLAIMS_TOPIC, config=COMPACTED)])
+    create_missing(kafka.admin(), [TopicSpec(each, config=COMPACTED) for each in (CLAIMS_TOPIC, LEDGER_TOPIC)])
     session: Any = None
     ledger, producer, clusters = FollowedLedger(kafka), kafka.lasting_producer(), Clusters(kafka, Path("nowhere"))
     bells = Doorbells(clusters, lambda *_: None)
@@ -76,6 +79,64 @@ def test_a_query_that_fails_at_its_start(kafka: KafkaConnection, topic_query: To
     assert stand_in.is_stopped is has_claimed
     assert topic_query.report.state == ("failed" if has_claimed else "refused")
     assert topic_query.report.reason == "Spark cannot"
+
+
+def test_a_change_does_not_wait_for_workers_that_are_dead(kafka: KafkaConnection, topic_query: TopicQuery) -> None:
+    """Kept promise: a claim that a killed worker never closed delays no later change of a trigger, and no reset."""
+    topic_id = str(uuid.uuid4())
+    producer = kafka.producer()
+    dead, alive, next_number = (claims.next_query_number(producer, topic_id) for _ in range(3))
+    claims.claim(producer, topic_id, 0, dead)
+    old = running(kafka, topic_id, alive, is_active=True)
+    topic_query._running = old
+    uid = Subscription("uid", "Trigger", "default", "t", "orders", "g", "http://a/")
+    topic_query._running = replace(old, subscriptions=(uid,))
+    stopped = topic_query.stop_lanes("uid", ())
+    assert stopped is not None
+    assert not stopped.lanes, "no worker of the running query has any"
+    thread = threading.Thread(target=topic_query._let_go, args=(old, next_number), daemon=True)
+    thread.start()
+    thread.join(LET_GO_SECONDS - 2)
+    assert not thread.is_alive()
+
+
+def test_lanes_that_a_failed_start_has_moved_count_as_stopped(
+    kafka: KafkaConnection, topic_query: TopicQuery
+) -> None:
+    """Kept promise: a trigger that was reset is served again at the next try, and not only half a minute later."""
+    topic_id = str(uuid.uuid4())
+    lane, ledger = LaneKey("uid", topic_id, 0), topic_query._environment.ledger
+    topic_query._running = running(kafka, topic_id, 5, is_active=True)
+    stopped = StoppedLanes("uid", 5, (lane,))
+    for query, record, has_stopped in (
+        (5, LaneRecord(3), False),
+        (5, LaneRecord(3, is_parked=True), True),
+        (6, LaneRecord(0), True),
+    ):
+        ledger._ledger.put(lane, query << claims.QUERY_SHIFT, record)
+        assert topic_query.has_stopped(stopped) is has_stopped
+
+
+def test_a_ledger_that_cannot_be_read_does_not_end_the_dispatcher(
+    kafka: KafkaConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: queries that have handed over are stopped when their time is over, whatever the ledger does."""
+    topic_id, leaving = str(uuid.uuid4()), LeavingQueries()
+    left = running(kafka, topic_id, 5, is_active=True)
+
+    def fail() -> None:
+        raise Misconfigured("a newer version has written the ledger")
+
+    ledger: Any = SimpleNamespace(
+        read_to_end=fail, poll=fail, draining=lambda: {LaneKey("uid", topic_id, 0): 5 << claims.QUERY_SHIFT}
+    )
+    leaving.add("orders", left, ledger)
+    leaving.advance()
+    stand_in: Any = left.query
+    assert not stand_in.is_stopped, "it still has requests in flight"
+    leaving._until[5] = 0.0
+    leaving.advance()
+    assert stand_in.is_stopped
 
 
 def test_a_start_that_was_prepared_waits_for_nobody_later(kafka: KafkaConnection, topic_query: TopicQuery) -> None:

@@ -60,6 +60,7 @@ class Limits:
     unfinished_rows: int = 2_000
     unfinished_bytes: int = 32 * 1024 * 1024
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
+    most_parked: int = 8  # at the end of the rows
     reply_hops: int = 16
     attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES  # of a reply
     policy: AddressPolicy = ALWAYS  # which addresses are connected to
@@ -250,8 +251,13 @@ class Deliveries:
 
     def _leave_unfinished(self) -> None:
         """The rows are over: lanes that are not finished stop here. Their attempts are in the ledger."""
+        unfinished = [
+            lane for lane in self.lanes if lane.progress.is_open and not (lane.is_parked or lane.is_held_back)
+        ]
+        if self._limits.may_park and len(unfinished) > self._limits.most_parked:
+            return  # most of them would wait for a query: all go on in the next one that they share
         for lane in self.lanes:
-            if lane.progress.is_open and not (lane.is_parked or lane.is_held_back):
+            if lane in unfinished:
                 self._park(lane)
             if lane.is_parked and lane.busy:
                 self._abandon(lane)
@@ -263,6 +269,10 @@ class Deliveries:
     def abandon_unsent(self) -> None:
         """After a pause: drops requests that have not left. The worker that has the partition now sends them."""
         self._dropped(self._client.abandon_unsent())
+
+    def abandon_all(self) -> None:
+        """After a long pause of a worker that was only waiting for answers: another one sends all of it again."""
+        self._dropped(self._client.abandon(lambda _: True))
 
     def _dropped(self, attempts: Iterable[Attempt]) -> None:
         for attempt in attempts:

@@ -175,9 +175,9 @@ class Watch:
         """Whether all tasks of a query are ready for their first row."""
         return all(self._up.get(f"{topic_id}/up/{task}", 0) >= query for task in range(tasks))
 
-    def has_unclosed(self, topic_id: str, partition: int, below: int) -> bool:
-        """Whether a worker of a generation below this one has not said its closing word."""
-        return any(g < below for g in self._unclosed.get(_key(topic_id, partition), ()))
+    def has_unclosed(self, topic_id: str, partition: int, below: int, since: int = 0) -> bool:
+        """Whether a worker of a generation in this range has not released the partition."""
+        return any(since <= g < below for g in self._unclosed.get(_key(topic_id, partition), ()))
 
     def close(self) -> None:
         for consumer in self._consumers.values():

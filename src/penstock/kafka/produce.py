@@ -63,10 +63,11 @@ class _Request:
 class _Ticket:
     """One attempt: how many records of a request Kafka has not yet reported on."""
 
-    __slots__ = ("_finished", "error", "request", "waiting")
+    __slots__ = ("_finished", "error", "gone", "request", "waiting")
 
     def __init__(self, request: "_Request", finished: list["_Ticket"]) -> None:
         self.waiting = len(request.records)
+        self.gone: list[Record] = []  # not written, since their partition is gone
         self.error: KafkaError | None = None
         self.request = request
         self._finished = finished
@@ -74,11 +75,21 @@ class _Ticket:
     def report(self, error: KafkaError | None, _message: Any) -> None:
         """Called for each record: by librdkafka's poll, or at once for what it did not take."""
         with _counting:
-            if error is not None:
+            if error is not None and (self.error is None or self.error.code() in PARTITION_GONE):
                 self.error = error
             self.waiting -= 1
             if self.waiting == 0:
                 self._finished.append(self)
+
+    def report_of(self, record: Record) -> Callable[[KafkaError | None, Any], None]:
+        """The same for one of several records: only those that were not written are sent again."""
+
+        def report(error: KafkaError | None, message: Any) -> None:
+            if error is not None and error.code() in PARTITION_GONE:
+                self.gone.append(record)
+            self.report(error, message)
+
+        return report
 
 
 class _Line:
@@ -156,8 +167,10 @@ class AcknowledgedProducer:
         request.attempts += 1
         taken = 0
         try:
-            for key, value, headers in records:
-                produce(topic, value, key, headers=headers, on_delivery=report)
+            for record in records:
+                key, value, headers = record
+                on_delivery = report if len(records) == 1 else ticket.report_of(record)
+                produce(topic, value, key, headers=headers, on_delivery=on_delivery)
                 taken += 1
         except (BufferError, KafkaException) as error:
             reason = _kafka_error(error)
@@ -242,6 +255,7 @@ class AcknowledgedProducer:
             request, error = ticket.request, ticket.error
             try:
                 if error is not None and request.attempts < MOST_ATTEMPTS and self._is_worth_another(error):
+                    request.records = ticket.gone or request.records
                     self._produce(request)
                 else:
                     request.done(None if error is None else _explained(error))

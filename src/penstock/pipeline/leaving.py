@@ -8,9 +8,9 @@ Nothing else waits for them: the successor serves all other lanes meanwhile. Own
 import logging
 import shutil
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.errors import Unavailable
 from penstock.kafka.claims import QUERY_SHIFT
 from penstock.kafka.ledger import FollowedLedger
 
@@ -39,15 +39,12 @@ class LeavingQueries:
         self._ledger, query = ledger, running.assignment.query
         self._leaving[query] = place, running
         self._until[query] = time.monotonic() + LONGEST_SECONDS
-        try:
-            ledger.read_to_end()
-        except Unavailable as error:
-            logger.warning("the ledger cannot be read, so last answers are not waited for: %s", error.message)
+        _try_to_read(ledger.read_to_end)
         self._stop_drained(ledger)
 
     def advance(self) -> None:
         if self._leaving and self._ledger is not None:
-            self._ledger.poll()
+            _try_to_read(self._ledger.poll)
             self._stop_drained(self._ledger)
 
     def finish(self, seconds: float, place: str | None = None) -> None:
@@ -72,6 +69,14 @@ class LeavingQueries:
         _, running = self._leaving.pop(query)
         del self._until[query]
         end_query(running)
+
+
+def _try_to_read(read: Callable[[], None]) -> None:
+    """An unreadable ledger must not end the dispatcher: these queries are stopped when their time is over."""
+    try:
+        read()
+    except Exception as error:  # Kafka's errors have many classes
+        logger.warning("last answers of slow subscribers are not noticed, the ledger cannot be read: %s", error)
 
 
 def end_query(running: "Running") -> None:

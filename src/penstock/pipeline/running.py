@@ -63,6 +63,7 @@ class Environment:
             settings.unfinished_rows,
             settings.unfinished_megabytes * 1024 * 1024,
             may_park=may_park,
+            most_parked=settings.private_queries,
             reply_hops=settings.reply_hops,
             attribute_limit_bytes=settings.attribute_limit_bytes,
             policy=settings.policy,

@@ -33,10 +33,11 @@ SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as
 LONGEST_STAY_SECONDS = 300.0
 RESET_SECONDS = 35.0  # longest wait for what is in flight when a subscription is reset
 ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
+NO_QUERY_YET = "as many others have one as PENSTOCK_PRIVATE_QUERIES allows; they take turns"
 
 
 class Resetting(NamedTuple):
-    stopped: StoppedLanes | None  # None: no query served them
+    stopped: tuple[StoppedLanes, ...]  # none: no query served them
     until: float  # on the monotonic clock: how long to wait for answers
 
 
@@ -67,6 +68,7 @@ class Topic:
         self._stays: dict[str, float] = {}  # uid: how long at least, the next time
         self._reset_asked: set[str] = set()  # uids
         self._resetting: dict[str, Resetting] = {}  # by uid: no query serves them until they are moved
+        self._waiting: frozenset[str] = frozenset()  # uids of isolated subscriptions for which there is no query now
         self._topic_id: str | None = None
 
     # ── what others ask ───────────────────────────────────────────────────────────────────────────
@@ -92,7 +94,8 @@ class Topic:
         report = msgspec.structs.replace(
             self._shared.report,
             apart=tuple(sorted(isolated)),
-            failures={
+            failures=dict.fromkeys(sorted(self._waiting), NO_QUERY_YET)
+            | {
                 uid: q.report.reason for uid, q in sorted(isolated.items()) if q.report.state in ("failed", "refused")
             },
             warnings=self.warnings,
@@ -184,6 +187,9 @@ class Topic:
         self._returning.clear()
         if self._shared.topic_id is not None:
             self._advance_private(free_slots + before - self.slots)
+        self._waiting = frozenset(self._apart.keys() - self._private.keys() - self._resetting.keys())
+        if len(self._private) < self._environment.settings.private_queries:
+            self._waiting = frozenset()  # they get one in a moment
 
     def stop(self) -> None:
         for uid in list(self._private):
@@ -282,10 +288,13 @@ class Topic:
         """Stops the lanes of subscriptions that are to be reset and are served now."""
         for uid in list(self._reset_asked):
             if uid in uids and uid not in self._resetting:
-                stopped = self._shared.stop_lanes(uid, self._apart.get(uid, ()))
+                stopped = [self._shared.stop_lanes(uid, self._apart.get(uid, ()))]
                 if uid in self._private:
-                    self._private.pop(uid).stop()
-                self._resetting[uid] = Resetting(stopped, time.monotonic() + RESET_SECONDS)
+                    isolated = self._private.pop(uid)
+                    stopped.append(isolated.stop_lanes(uid, ()))  # so that its workers note what is in flight
+                    isolated.stop()
+                until = time.monotonic() + RESET_SECONDS
+                self._resetting[uid] = Resetting(tuple(filter(None, stopped)), until)
             self._reset_asked.discard(uid)
 
     def _move_stopped(self) -> frozenset[str]:
@@ -294,7 +303,7 @@ class Topic:
         moving = frozenset(
             uid
             for uid, (stopped, until) in self._resetting.items()
-            if stopped is None or now > until or self._shared.has_stopped(stopped)
+            if now > until or all(map(self._shared.has_stopped, stopped))
         )
         for uid in self._resetting.keys() - moving:
             self._set_apart((uid, each) for each in range(self._shared.topic_partitions))
@@ -331,9 +340,9 @@ class Topic:
             free_slots += before - query.partitions
 
     def _rotate(self) -> None:
-        """When more are parked than may have queries, each has one for a while."""
-        running = [uid for uid, query in self._private.items() if query.running_since is not None]
-        if len(self._apart) <= len(running):
+        """When more are isolated than may have queries, each has one for a while."""
+        waiting = self._apart.keys() - self._private.keys() - self._resetting.keys()
+        if not waiting or len(self._private) < self._environment.settings.private_queries:
             return
         for uid, query in list(self._private.items()):
             if query.running_since is not None and time.time() - query.running_since > ROTATE_SECONDS:

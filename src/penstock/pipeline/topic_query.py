@@ -79,6 +79,8 @@ class TopicQuery:
         self._failures = 0
         self._not_before = 0.0
         self._predecessor_until: float | None = environment.started_at + DEAD_SECONDS
+        # Workers of queries below this number are dead from that time on, and may not have closed their claims.
+        self._dead_below, self._dead_from = environment.first_query, environment.started_at + DEAD_SECONDS
         self._count = itertools.count(1)
 
     @property
@@ -257,8 +259,13 @@ class TopicQuery:
         logger.error("the query of %s ended: %s", self._label, reason)
         self._end(running)
         self._running = None
-        self._predecessor_until = time.time() + DEAD_SECONDS
+        self._expect_dead_workers(running)
         self._failed(reason)
+
+    def _expect_dead_workers(self, ended: Running) -> None:
+        """Workers of a query that has failed may send for a little longer; nobody waits for them after that."""
+        self._predecessor_until = self._dead_from = time.time() + DEAD_SECONDS
+        self._dead_below = ended.assignment.query + 1
 
     def _start_or_replace(self, free_slots: int, gear: Gear | None = None) -> None:
         """In this gear, or in the one that suits."""
@@ -340,6 +347,7 @@ class TopicQuery:
             first_query=environment.first_query,
             replaces=self._running is not None and gear == "live",
             predecessor_until=self._predecessor_until,
+            dead_below=self._dead_below if time.time() > self._dead_from else 0,
             scratch_dir=str(scratch),
             secrets_dir=str(secret_files.folder(settings.data_dir, settings.secrets_dir)),
             cluster=cluster_of(wanted),
@@ -440,7 +448,7 @@ class TopicQuery:
         if has_taken_over:
             self._end(old)
             self._running = None
-            self._predecessor_until = time.time() + DEAD_SECONDS
+            self._expect_dead_workers(new)
         else:
             self._running = old
         self._failed(reason, state="failed" if has_taken_over else "refused")
@@ -451,7 +459,7 @@ class TopicQuery:
         ``besides``: partitions in which another query serves them.
         """
         running = self._running
-        if running is None or running.query is None:
+        if running is None or running.query is None or all(each.uid != uid for each in running.subscriptions):
             return None
         producer, scope, query = self._environment.producer, running.assignment.scope, self._next_number()
         for partition in running.partitions:
@@ -460,7 +468,9 @@ class TopicQuery:
         try:
             watch.read_to_end(10.0)  # a worker that claims a partition later has seen that the lane is stopped
             held = [
-                each for each in running.partitions if watch.has_unclosed(scope, each, query << claims.QUERY_SHIFT)
+                each
+                for each in running.partitions
+                if watch.holder(scope, each) >> claims.QUERY_SHIFT == running.assignment.query
             ]
         finally:
             watch.close()
@@ -477,7 +487,11 @@ class TopicQuery:
         if self._running is None or self._running.assignment.query != stopped.query:
             return True  # that query has handed over since, or has failed
         entries = [ledger.entry(lane) for lane in stopped.lanes]
-        return all(entry is not None and entry.record.is_parked for entry in entries)
+        return all(
+            # A start that failed may have moved the lane already.
+            entry is not None and (entry.record.is_parked or entry.generation >> claims.QUERY_SHIFT > stopped.query)
+            for entry in entries
+        )
 
     def _leave(self, old: Running) -> None:
         """Its workers have handed over; those that still wait for answers are not disturbed."""
@@ -499,9 +513,10 @@ class TopicQuery:
                 claims.release(producer, scope, partition, release_number)
             watch.read_to_end(10.0)
             deadline = time.monotonic() + LET_GO_SECONDS
-            below = release_number << claims.QUERY_SHIFT
+            # Workers of earlier queries have handed over, or they are dead and never close their claims.
+            since, below = old.assignment.query << claims.QUERY_SHIFT, release_number << claims.QUERY_SHIFT
             while time.monotonic() < deadline and any(
-                watch.has_unclosed(scope, partition, below) for partition in old.partitions
+                watch.has_unclosed(scope, partition, below, since) for partition in old.partitions
             ):
                 watch.poll(0.02)
             if new is not None:
@@ -519,10 +534,17 @@ class TopicQuery:
         def is_waited_for(partition: int) -> bool:
             if watch.holder(new.assignment.scope, partition) < first_of_new:
                 return False  # no row has come to this partition
-            topic_id = new.assignment.topic_id
-            lanes = [LaneKey(each.uid, topic_id, partition) for each in new.subscriptions]
-            # Nothing is written about lanes that are held back for their earlier worker.
-            return ledger.generation(lanes) < first_of_new and not ledger.draining().keys() >= set(lanes)
+            topic_id, apart = new.assignment.topic_id, new.assignment.apart
+            lanes = {
+                LaneKey(each.uid, topic_id, partition)
+                for each in new.subscriptions
+                if (each.uid, partition) not in apart
+            }
+            # Nothing is written about lanes that an earlier worker still drains, or that are left to another query.
+            lanes -= ledger.draining().keys()
+            if new.assignment.limits.may_park:
+                lanes.difference_update(ledger.parked(topic_id))
+            return bool(lanes) and ledger.generation(lanes) < first_of_new
 
         while time.monotonic() < deadline and not self._failure(new) and any(map(is_waited_for, new.partitions)):
             watch.poll(0.02)

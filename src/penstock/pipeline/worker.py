@@ -41,7 +41,7 @@ from penstock.kafka.telemetry import Teller
 from penstock.pipeline.delivery_counts import DeliveryCounts, OfTopic
 from penstock.pipeline.filter_errors import FilterErrors
 from penstock.pipeline.gaps import Gaps
-from penstock.pipeline.held_lanes import READ_SECONDS, HeldLanes, Released
+from penstock.pipeline.held_lanes import DEAD_SECONDS, READ_SECONDS, HeldLanes, Released
 from penstock.pipeline.input import SparkRows
 from penstock.pipeline.lane_records import LaneRecords
 from penstock.pipeline.marks import STANDBY, Marks
@@ -83,6 +83,7 @@ class Assignment:
     first_query: int  # the first number that this dispatcher drew
     replaces: bool = False  # another query, which serves until all tasks of this one are ready
     predecessor_until: float | None = None  # epoch seconds: how long to wait for an older holder at most
+    dead_below: int = 0  # workers of queries below this number are dead
     secrets_dir: str = ""  # secrets do not travel: they are read there
     cluster: Cluster = HOME  # where the topic is
     scratch_dir: str = "."
@@ -224,6 +225,7 @@ class Holding:
         self._keys_due = time.monotonic() + KEYS_SECONDS
         self._is_lost = False  # another worker has claimed the partition
         self._looked_at = 0.0  # when the claims were last read before the first delivery, on the monotonic clock
+        self._trusted_until = 0.0  # once it is lost: for so long the successor leaves slow lanes to this worker
         self._beat_due: float | None = None  # set once the partition is handed over, and lanes still wait for answers
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
@@ -311,12 +313,14 @@ class Holding:
     def _write_draining(self, due: float) -> None:
         if self._records.has_drained or time.monotonic() >= due:
             self._records.write_draining()
-            self._beat_due = time.monotonic() + DRAINING_BEAT_SECONDS
+            self._expect_beat()
 
     def _look_again(self) -> None:
         """After a pause, before anything more is begun: another worker may hold the partition by now."""
-        if self._is_lost:
-            return  # nothing more is begun here; last answers are waited for also while Kafka is away
+        if self._is_lost:  # nothing more is begun here; last answers are waited for also while Kafka is away
+            if time.monotonic() > self._trusted_until:
+                self._deliveries.abandon_all()
+            return
         self._watch.read_to_end(READ_SECONDS)
         self._notice_loss()
         if self._is_lost:
@@ -331,6 +335,8 @@ class Holding:
 
     def _notice_loss(self) -> None:
         if self._watch.holder(self._assignment.scope, self._partition) != self._generation:
+            if not self._is_lost:
+                self._trusted_until = time.monotonic() + DEAD_SECONDS
             self._is_lost = True
             self._deliveries.let_go(HAND_OVER_SECONDS, LONGEST_LET_GO_SECONDS)
 
@@ -348,7 +354,11 @@ class Holding:
         """Hands over all lanes except those that still wait for answers; the successor does not wait for these."""
         self._records.hand_over(self._deliveries.seen_offset)
         self._flush_and_close()
+        self._expect_beat()
+
+    def _expect_beat(self) -> None:
         self._beat_due = time.monotonic() + DRAINING_BEAT_SECONDS
+        self._trusted_until = time.monotonic() + DEAD_SECONDS
 
     def _flush_and_close(self) -> None:
         try:
@@ -455,7 +465,8 @@ class Holding:
 
     def _has_predecessor(self, generation: int) -> bool:
         """Somebody before us under the same scope; or of a dispatcher before ours, under whatever scope."""
-        if self._watch.has_unclosed(self._assignment.scope, self._partition, generation):
+        dead_below = self._assignment.dead_below << claims.QUERY_SHIFT
+        if self._watch.has_unclosed(self._assignment.scope, self._partition, generation, dead_below):
             return True
         return bool(self._other_scopes())
 

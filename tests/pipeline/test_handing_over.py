@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import signal
+import statistics
 import threading
 import time
 from collections import Counter
@@ -27,7 +28,9 @@ logger = logging.getLogger(__name__)
 RATE = 100
 SLOW_EVERY = 25  # events; the slow subscriber gets four a second
 FREEZES = 10
-LONGEST_SILENCE_SECONDS = float(os.environ.get("LONGEST_SILENCE_SECONDS", "2.0"))  # far below the three of a fault
+ROUNDS = 5
+SILENCE_SECONDS = 0.3  # that a change may cost, beside what the machine itself delays
+LONGEST_SILENCE_SECONDS = 2.0  # on a busy machine; far below the three of a fault
 
 
 @contextmanager
@@ -70,8 +73,8 @@ def longest_delay(subscriber: Sink, path: str, sent: dict[str, float], since: fl
 def test_a_change_silences_nobody_though_a_subscriber_is_slow(
     world: World, sink: "type[Sink]", seconds: int, order: str
 ) -> None:
-    """Kept promise: two changes of other subscriptions, while slow requests are in flight, delay no other lane;
-    the old worker finishes what is in flight, and nothing is delivered twice."""
+    """Kept promise: two changes of other subscriptions, with slow requests in flight, delay other lanes by at most
+    0.3 s; the old worker finishes what is in flight, and nothing is delivered twice."""
     quick, slow = sink(), sink()
     path = f"/{order}-{seconds}"
     slow.answer(path, delay_seconds=float(seconds))
@@ -87,16 +90,22 @@ def test_a_change_silences_nobody_though_a_subscriber_is_slow(
     with steady_stream(world, first.topic) as sent:
         slow.wait_for(1, path)
         quick.wait_for(2 * RATE, path)
-        since = time.time()
-        for number in range(2):
-            changed = world.subscribe(quick.url + f"/other{number}", 1, first.topic, gear="live")
-            until(lambda uid=changed.uid: serves(uid), "it is reported as served")  # type: ignore[misc]
-        reached = quick.count(path)
-        quick.wait_for(reached + 2 * RATE, path)
-        silence = longest_delay(quick, path, sent, since)
-        logger.warning("%s, %d s: nothing came for %.3f s", order, seconds, silence)
+        calm, silences = list[float](), list[float]()
+        for _ in range(ROUNDS):
+            since = time.time()
+            quick.wait_for(quick.count(path) + 2 * RATE, path)
+            calm.append(longest_delay(quick, path, sent, since))
+            since = time.time()
+            for number in range(2):
+                changed = world.subscribe(quick.url + f"/other{number}", 1, first.topic, gear="live")
+                until(lambda uid=changed.uid: serves(uid), "it is reported as served")  # type: ignore[misc]
+            quick.wait_for(quick.count(path) + 2 * RATE, path)
+            silences.append(longest_delay(quick, path, sent, since))
     until(lambda: set(sent) <= set(ids(quick.at(path))), "the quick one has all")
-    assert silence <= LONGEST_SILENCE_SECONDS, f"nothing came for {silence:.2f} s"
+    measured = f"{order}, {seconds} s: with changes {silences}, without {calm}"
+    logger.warning("%s", measured)
+    assert statistics.median(silences) <= statistics.median(calm) + SILENCE_SECONDS, measured
+    assert max(silences) <= LONGEST_SILENCE_SECONDS, measured
     assert set(Counter(ids(quick.at(path))).values()) == {1}
     begun = [int(each) for each in ids(slow.at(path))]
     slow.answer(path)

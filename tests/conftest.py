@@ -20,6 +20,7 @@ from penstock.kafka.java import java_home
 from penstock.kafka.server_files import ClusterSpec
 from penstock.ports import free_port
 from tests.sink import Sink
+from tests.tools import tool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,6 +118,16 @@ def penstock_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """The one ``penstock up`` of this run."""
     with running_system(tmp_path_factory.mktemp("penstock")) as system:
         yield system
+
+
+@pytest.fixture(scope="session")
+def openssl() -> str:
+    return tool("openssl")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    return tool("promtool")
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """Certificates for tests, made with openssl: an authority, and what it signs."""
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+needs_openssl = pytest.mark.usefixtures("openssl")
 
 CONFIG = """
 [ca]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,16 +21,29 @@ from penstock.kafka.java import java_home
 from penstock.kafka.server_files import ClusterSpec
 from penstock.ports import free_port
 from tests.sink import Sink
+from tests.tools import tool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
 FIRST = ("harness", "system", "docs", "dashboard", "pipeline")  # what takes longest: no test is waited for at the end
+OPEN_FILES = 8192  # some tests open 1,000 connections at once, and the programs that they start inherit the limit
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background like this, and commands that tests interrupt would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def allow_open_files(wanted: int) -> None:
+    """Raises the limit of this process to so many, or as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+allow_open_files(OPEN_FILES)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,13 +54,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=when)
 
 
+@contextmanager
+def running_kafka(folder: Path) -> Iterator[EmbeddedKafka]:
+    """An embedded Kafka, for tests that leave in it what others must not read, or count what is in it."""
+    fetch.fetch_missing()
+    cluster = EmbeddedKafka(ClusterSpec(folder, port=free_port())).start()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
 @pytest.fixture(scope="session")
 def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """The one embedded Kafka of this run."""
-    fetch.fetch_missing()
-    cluster = EmbeddedKafka(ClusterSpec(tmp_path_factory.mktemp("kafka"), port=free_port())).start()
-    yield cluster
-    cluster.stop()
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -117,6 +140,16 @@ def penstock_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """The one ``penstock up`` of this run."""
     with running_system(tmp_path_factory.mktemp("penstock")) as system:
         yield system
+
+
+@pytest.fixture(scope="session")
+def openssl() -> str:
+    return tool("openssl")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    return tool("promtool")
 
 
 @pytest.fixture

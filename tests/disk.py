@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools import tool
+
 
 @contextmanager
 def small_disk(folder: Path, count: int) -> Iterator[Path]:
     """Of so many bytes, over this folder."""
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount here")
+    tool("mount")
     folder.mkdir(exist_ok=True)
     mounted = _mount(folder, f"size={count}")
     if mounted.returncode != 0:

@@ -112,8 +112,8 @@ def admin_port(
             env={**os.environ, "PENSTOCK_DATA_DIR": str(folder), **(environment or {})},
         )  # fmt: skip
         try:
-            until(lambda: answers("127.0.0.1", admin.port), "the controller listens", 30)
+            until(lambda: answers("127.0.0.1", admin.port), "the controller listens")
             yield admin
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)

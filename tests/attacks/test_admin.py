@@ -416,7 +416,9 @@ def test_twenty_anonymous_tails_leave_seats_for_others(kafka: KafkaConnection, t
         seats = [_tail(stack, admin, path, {}) for _ in range(20)]
         assert seats == [200] * TAILS + [429] * (20 - TAILS)
         assert _tail(stack, admin, path, admin.with_token) == 200
+        stack.close()
         assert admin.ask("DELETE", f"{BROKERS}/tailed-by-many").status == 200
+        until(lambda: admin.ask("GET", f"{BROKERS}/tailed-by-many").status == 404, "the end of the broker")
 
 
 def _tail(stack: ExitStack, admin: AdminPort, path: str, headers: dict[str, str]) -> int:

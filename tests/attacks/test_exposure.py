@@ -12,6 +12,7 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.pipeline.session import socket_folder, start_session
 from penstock.pipeline.settings import DispatcherSettings
 from tests.conftest import System, running_system
+from tests.disk import contents
 from tests.sink import Sink
 from tests.system.resources import apply, broker, trigger
 from tests.waiting import until
@@ -66,10 +68,10 @@ def listening(pids: list[int]) -> set[tuple[str, int]]:
     """Address and port of every socket of these processes that takes connections."""
     sockets = set()
     for pid in pids:
-        try:
-            sockets |= {os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")}
-        except OSError:
-            continue  # it has ended, or a file of it was closed meanwhile
+        with suppress(OSError):  # it has ended
+            for entry in os.scandir(f"/proc/{pid}/fd"):
+                with suppress(OSError):  # this file was closed meanwhile
+                    sockets.add(os.readlink(entry.path))
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in map(str.split, Path(table).read_text().splitlines()[1:]):
@@ -91,7 +93,9 @@ def test_only_ingress_and_admin_leave_loopback(exposed: System) -> None:
 
 def test_nothing_below_the_data_directory_is_open_to_other_users(exposed: System) -> None:
     """Kept promise: logs, events, sockets and state are the owner's, whatever the umask; so are old files."""
-    paths = [exposed.data_dir, *exposed.data_dir.rglob("*")]
+    paths = [exposed.data_dir]
+    for place, folders, files in os.walk(exposed.data_dir):  # Kafka and Spark delete files meanwhile
+        paths += [Path(place, name) for name in (*folders, *files)]
     assert len(paths) > 50
     opened = []
     for path in paths:
@@ -112,7 +116,9 @@ def test_every_process_makes_private_files(exposed: System) -> None:
             status = Path(f"/proc/{pid}/status").read_text()
         except OSError:
             continue
-        masks[pid] = next(line.split()[1] for line in status.splitlines() if line.startswith("Umask"))
+        for line in status.splitlines():  # one that has just ended has no such line
+            if line.startswith("Umask"):
+                masks[pid] = line.split()[1]
     assert len(masks) >= 6
     assert set(masks.values()) == {"0077"}
 
@@ -123,8 +129,8 @@ def test_a_kafka_with_a_login_refuses_strangers(exposed: System) -> None:
         KafkaConnection(exposed.bootstrap_servers).check(3.0)
     wrong = security_of(exposed, password="guessed")
     with pytest.raises(Misconfigured, match="does not let us in"):
-        wrong.check(10.0)
-    security_of(exposed).check(10.0)
+        wrong.check(30.0)
+    security_of(exposed).check(30.0)
 
 
 def security_of(system: System, password: str = "") -> KafkaConnection:
@@ -161,14 +167,11 @@ def test_the_password_is_in_no_argument_variable_or_log(exposed: System) -> None
         assert any(name.endswith("kafka/topics.json") for name in bundle.namelist())
         for name in bundle.namelist():
             assert password not in bundle.read(name), name
-    for path in (exposed.data_dir / "logs").iterdir():
-        assert password not in path.read_bytes(), path
-    holders = {
-        path.relative_to(exposed.data_dir).parts[0]
-        for path in exposed.data_dir.rglob("*")
-        if path.is_file() and password in path.read_bytes()
-    }
-    assert holders <= {"secrets", "kafka"}  # of Kafka: server.properties, which only its owner reads
+    found = [
+        path.relative_to(exposed.data_dir).parts for path, held in contents(exposed.data_dir) if password in held
+    ]
+    holders = {parts[0] for parts in found}
+    assert holders <= {"secrets", "kafka"}, found  # of Kafka: server.properties, which only its owner reads
 
 
 def test_spark_takes_no_message_from_strangers(spark: "SparkSession") -> None:
@@ -235,9 +238,12 @@ def test_sparks_secret_is_made_for_each_run_and_shown_nowhere(spark: "SparkSessi
     settings = dict(spark.sparkContext.getConf().getAll())
     assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
     assert "spark.authenticate.secret" not in settings
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) in child.session_members(os.getsid(0)):
-            assert b"authenticate.secret" not in Path(f"/proc/{name}/cmdline").read_bytes()
+    arguments = []
+    for pid in child.session_members(os.getsid(0)):
+        with suppress(OSError):  # it has ended
+            arguments.append(Path(f"/proc/{pid}/cmdline").read_bytes())
+    assert [each for each in arguments if b"SparkSubmit" in each], "the JVM"
+    assert not [each for each in arguments if b"authenticate.secret" in each]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 import urllib.error
@@ -63,6 +64,25 @@ def send(system: System, id_: str, **attributes: str) -> None:
     headers |= {f"ce-{name}": value for name, value in attributes.items()}
     request = urllib.request.Request(f"{system.ingress_url}/default/{BROKER}", b"{}", headers)
     urllib.request.urlopen(request, timeout=60).read()
+
+
+class Screen:
+    """What a command writes to its terminal."""
+
+    def __init__(self, terminal: int) -> None:
+        self._terminal = terminal
+        self.seen = b""
+
+    def wait_for(self, *texts: bytes) -> None:
+        until(lambda: self._shows(texts), f"{texts} on the terminal")
+
+    def _shows(self, texts: tuple[bytes, ...]) -> bool:
+        while select.select([self._terminal], [], [], 0)[0]:
+            try:
+                self.seen += os.read(self._terminal, 65536)
+            except OSError:
+                pytest.fail(f"the command has ended after {self.seen!r}")
+        return all(each in self.seen for each in texts)
 
 
 @pytest.mark.parametrize("each", INVALID.values(), ids=INVALID)
@@ -142,22 +162,20 @@ def test_a_tail_with_a_slow_pattern_shows_events_harmlessly(penstock_up: System)
     ):
         os.close(theirs)
         try:
-            seen = b""
-            while b"Ctrl-C" not in seen:
-                seen += os.read(ours, 65536)
+            screen = Screen(ours)
+            screen.wait_for(b"Ctrl-C")
             headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "a" * 160}
             headers["ce-subject"] = hostile
             data = "\x1b[2J\u202ereversed\x9b31m".encode()
             where = f"{penstock_up.ingress_url}/default/{BROKER}"
             with suppress(urllib.error.HTTPError):  # control characters in attributes are refused
-                urllib.request.urlopen(urllib.request.Request(where, data, headers)).read()
+                urllib.request.urlopen(urllib.request.Request(where, data, headers), timeout=60).read()
             headers |= {"ce-subject": "%E2%80%AE evil", "ce-type": "t", "content-type": "text/plain"}
-            urllib.request.urlopen(urllib.request.Request(where, data, headers)).read()
+            urllib.request.urlopen(urllib.request.Request(where, data, headers), timeout=60).read()
             headers |= {"ce-type": "a" * 160, "ce-subject": "plain"}
-            urllib.request.urlopen(urllib.request.Request(where, data, headers)).read()
-            while b"evil" not in seen or b"reversed" not in seen:
-                seen += os.read(ours, 65536)
-            text = seen.decode()
+            urllib.request.urlopen(urllib.request.Request(where, data, headers), timeout=60).read()
+            screen.wait_for(b"evil", b"reversed")
+            text = screen.seen.decode(errors="replace")  # it may end within a character
             assert "\\u202e" in text
             assert "\u202e" not in text
             assert "\x1b" not in text

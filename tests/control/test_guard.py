@@ -116,7 +116,7 @@ def test_one_caller_never_has_all_seats(limit: Limit) -> None:
 
 def test_a_stream_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept promise: a page that stays open sees nothing any more when its session is over."""
-    monkeypatch.setattr(sessions, "SESSION_SECONDS", 0.2)
+    monkeypatch.setattr(sessions, "SESSION_SECONDS", 2.0)
     access = Access("token", needs_token=True)
     secret = signed_in(access.sessions)
     ended = asyncio.Event()

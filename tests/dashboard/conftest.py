@@ -7,7 +7,6 @@ visit("#/", size=(390, 844), theme="dark")
 visit.allow("net::ERR_")                           what a test provokes itself, such as a cut feed
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.conftest import System
+from tests.tools import tool
 
 DESK = (1440, 900)
 PATIENCE_MS = 20_000  # the machine may be busy; what must be quick is measured
@@ -26,15 +26,9 @@ expect.set_options(timeout=PATIENCE_MS)
 Theme = Literal["light", "dark"]
 
 
-def chromium_path() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    path = chromium_path()
-    if path is None:
-        pytest.skip("no Chromium on PATH: `make test-tools` installs it on Debian")
+    path = tool("chromium", "chromium-browser", "google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

@@ -1,10 +1,12 @@
 """Promises of the ledger and the claims, on a real Kafka: the latest generation wins, and a zombie moves nothing."""
 
 import uuid
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import running_kafka
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
@@ -13,6 +15,13 @@ from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerPart
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
 from penstock.kafka.unreadable import Unreadable, UnreadableRecord
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnection]:
+    """Of these tests alone: the invalid records that they write stay in its topics."""
+    with running_kafka(tmp_path_factory.mktemp("ledger")) as cluster:
+        yield cluster.connection
 
 
 @pytest.fixture

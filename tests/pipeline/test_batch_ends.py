@@ -49,6 +49,7 @@ def test_a_lane_that_was_isolated_is_served_where_none_may_be(world: World, sink
     until(lambda: world.position(isolated) == world.position(other) == 2, "both are in the ledger")
 
 
+@pytest.mark.timeout(480)  # up to two waits of 20 s, longer than a batch and its end, and queries start anew
 def test_a_retry_that_waits_at_the_end_of_a_batch_stops_nobody(world: World, sink: MakeSink) -> None:
     """Kept promise: a batch ends although a retry waits for long. The query does not fail, the other subscription
     gets each event once and soon. The event is tried again, with its attempts counted, until none is left."""

@@ -27,7 +27,7 @@ from tests.waiting import until
 
 T = TypeVar("T")
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 30.0
 PARTITIONS = 2
 COMMAND = [sys.executable, "-m", "penstock.cli.main", "receiver"]
 EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/tests", "ce-type": "test.sent"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.event.kafka import Record
@@ -12,7 +13,8 @@ from tests.receiver.running import count, give_address
 from tests.waiting import until
 
 RECORD = Record(b"key", b"value", [("ce_id", b"1")])
-LIMITS = ProducerLimits(events=100, bytes=1_000_000, body_bytes=100_000, delivery_timeout_seconds=2.0)
+LIMITS = ProducerLimits(events=100, bytes=1_000_000, body_bytes=100_000, delivery_timeout_seconds=20.0)
+HASTY = replace(LIMITS, delivery_timeout_seconds=2.0)
 
 
 class Reports:
@@ -29,7 +31,7 @@ class Reports:
             self._all.set()
 
     async def wait(self) -> list[PenstockError | None]:
-        await asyncio.wait_for(self._all.wait(), 20)
+        await asyncio.wait_for(self._all.wait(), 60)
         return self.errors
 
 
@@ -76,7 +78,7 @@ def test_a_topic_that_is_not_there(kafka: KafkaConnection) -> None:
     """A topic that does not exist is reported as unavailable in bounded time, and is not created by the attempt."""
 
     async def story() -> frozenset[str]:
-        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        producer = AcknowledgedProducer(kafka, HASTY, lambda reason: None)
         reports = Reports(1)
         producer.send("receiver-nowhere", [RECORD], reports.done)
         assert isinstance((await reports.wait())[0], Unavailable)
@@ -132,7 +134,7 @@ def test_a_topic_made_anew_after_its_producer_saw_that_it_is_gone(kafka: KafkaCo
         [deleted] = admin.delete_topics([topic], operation_timeout=10).values()
         deleted.result()
         await asyncio.to_thread(until, lambda: topic not in producer.led_topics(), "the topic is gone")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not _is_refused_at_once(await sent(producer)):
             assert time.monotonic() < deadline
         topics.create_missing(admin, [topics.TopicSpec(topic, 2)])

@@ -5,6 +5,7 @@ in chunks, and prints the status of each. A client whose tool is missing on this
 fails.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -22,8 +23,14 @@ from penstock.kafka.jars import Jar
 from penstock.kafka.java import java_home
 from penstock.kafka.progress import Silent
 from tests.receiver.running import EVENT, Receiver, count, give_address, records, running
+from tests.tools import tool
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(600)  # some clients are fetched first
 
 SENDERS = Path(__file__).parent / "senders"
+FETCHED = cache_dir() / "tests"  # with a lock of its own: nobody else waits for what is fetched here
+FETCH_SECONDS, SEND_SECONDS = 280, 280
 DATA = bytes(range(256)) * 400  # more than a socket takes at once, and no valid text
 
 Command = Callable[[str, Path], list[str]]
@@ -43,21 +50,12 @@ def data_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def _tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"{name} is not installed")
-        pytest.skip(f"{name} is not installed")
-    return found
-
-
 def _java(name: str, jars: str = "") -> Command:
     def command(url: str, data: Path) -> list[str]:
-        _tool("javac")
+        tool("javac")
         path = ["-cp", _class_path(jars)] if jars else []
         options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *path]
-        return [_tool("java"), *options, str(SENDERS / f"{name}.java"), url, str(data)]
+        return [tool("java"), *options, str(SENDERS / f"{name}.java"), url, str(data)]
 
     return command
 
@@ -69,8 +67,8 @@ def _class_path(group: str) -> str:
     for entry in table:
         organisation, name, version = entry["coordinate"].split(":")
         jars.append(Jar(organisation, name, version, entry["bytes"], entry["sha256"]))
-    folder = cache_dir() / "tests" / group
-    with locked(cache_dir(), Silent()):
+    folder = FETCHED / group
+    with locked(FETCHED, Silent()):
         missing = [jar for jar in jars if not jar.is_in(folder)]
         if missing:
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,22 +83,33 @@ def _class_path(group: str) -> str:
 
 
 def _go(url: str, data: Path) -> list[str]:
-    return [_tool("go"), "run", str(SENDERS / "main.go"), url, str(data)]
+    return [tool("go"), "run", str(SENDERS / "main.go"), url, str(data)]
 
 
 def _fetch(url: str, data: Path) -> list[str]:
-    return [_tool("node"), str(SENDERS / "fetch.mjs"), url, str(data)]
+    return [tool("node"), str(SENDERS / "fetch.mjs"), url, str(data)]
 
 
 def _axios(url: str, data: Path) -> list[str]:
-    node, npm, folder = _tool("node"), _tool("npm"), cache_dir() / "tests" / "axios"
-    with locked(cache_dir(), Silent()):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("package.json", "package-lock.json", "axios.cjs"):
-            shutil.copy(SENDERS / name, folder)
-        if not (folder / "node_modules").is_dir():
-            subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, check=True, timeout=120)
-    return [node, str(folder / "axios.cjs"), url, str(data)]
+    return [tool("node"), str(_axios_folder() / "axios.cjs"), url, str(data)]
+
+
+def _axios_folder() -> Path:
+    """The program with its packages, made once for each version of its files. It is there whole or not at all."""
+    npm, files = tool("npm"), [SENDERS / name for name in ("package.json", "package-lock.json", "axios.cjs")]
+    version = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
+    folder = FETCHED / f"axios-{version}"
+    with locked(FETCHED, Silent()):
+        if not folder.is_dir():
+            unfinished = FETCHED / "axios-unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            for each in files:
+                shutil.copy(each, unfinished)
+            command = [npm, "ci", "--no-audit", "--no-fund"]
+            subprocess.run(command, cwd=unfinished, check=True, timeout=FETCH_SECONDS)
+            unfinished.rename(folder)
+    return folder
 
 
 def _python(client: str) -> Command:
@@ -112,7 +121,7 @@ def _curl(*options: str) -> Command:
         lines = [*(f"{name}: {value}" for name, value in EVENT.items()), "content-type: application/octet-stream"]
         headers = [word for line in lines for word in ("--header", line)]
         return [
-            _tool("curl"), "--silent", "--show-error", "--max-time", "20", "--output", os.devnull,
+            tool("curl"), "--silent", "--show-error", "--max-time", "20", "--output", os.devnull,
             "--write-out", "1 %{http_code}", *headers,
             "--data-binary", f"@{data}", *options, url,
         ]  # fmt: skip
@@ -145,8 +154,12 @@ def test_what_is_acknowledged_to_a_client_is_stored(
     """All of its requests get 202, and the data of each is stored byte for byte."""
     command, number = CLIENTS[client]
     path, topic = give_address(kafka, "".join(each for each in client.lower() if each.isalnum()))
+    until(lambda: receiver.ask("GET", path).status == 405, "the receiver knows the address")
     result = subprocess.run(
-        command(f"http://127.0.0.1:{receiver.port}{path}", data_file), capture_output=True, text=True, timeout=220
+        command(f"http://127.0.0.1:{receiver.port}{path}", data_file),
+        capture_output=True,
+        text=True,
+        timeout=SEND_SECONDS,
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.split("\n")[:number] == [f"{place + 1} 202" for place in range(number)], result.stderr
@@ -158,6 +171,7 @@ def test_what_is_acknowledged_to_a_client_is_stored(
 def test_curl_with_prior_knowledge_of_http2(receiver: Receiver, kafka: KafkaConnection, data_file: Path) -> None:
     """A sender that begins with HTTP/2 is disconnected at once, and nothing is stored."""
     path, topic = give_address(kafka, "priorknowledge")
+    until(lambda: receiver.ask("GET", path).status == 405, "the receiver knows the address")
     url = f"http://127.0.0.1:{receiver.port}{path}"
     command = _curl("--http2-prior-knowledge")(url, data_file)
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)

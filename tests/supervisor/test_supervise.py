@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests import waiting
+from tests.processor import processor_seconds
 
 from penstock import child
 from penstock.supervisor.part import backoff_seconds
@@ -94,11 +95,6 @@ def test_the_last_words_of_a_dead_part_are_shown(trial: Trial) -> None:
     assert deaths[1].endswith("next start in 1 s")
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def test_waiting_for_an_earlier_part_costs_nothing(trial: Trial) -> None:
     """Kept promise: while Kafka is between two starts, the supervisor sleeps."""
     up = trial.start("unlucky:0:0:die", "waits:1:0")
@@ -107,9 +103,9 @@ def test_waiting_for_an_earlier_part_costs_nothing(trial: Trial) -> None:
         return len([line for line in trial.lines("events") if line.startswith("died")])
 
     trial.until(lambda: deaths() >= 2)
-    before = cpu_seconds(up.pid)
+    before = processor_seconds(up.pid)
     trial.until(lambda: deaths() >= 3)  # a second later
-    assert cpu_seconds(up.pid) - before < 0.4
+    assert processor_seconds(up.pid) - before < 0.4
 
 
 def test_a_start_that_must_succeed_gives_up_and_leaves_nothing(trial: Trial) -> None:

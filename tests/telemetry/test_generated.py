@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ SELECTED = re.compile(rf"({NAME.pattern})(?:\{{([^}}]*)\}})?")
 GROUPED = re.compile(rf"by \(([^)]*)\)[^{{]*?({NAME.pattern})")
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
 
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+needs_promtool = pytest.mark.usefixtures("promtool")
 
 
 @pytest.mark.parametrize("name", sorted(files()))

@@ -1,0 +1,64 @@
+"""Promises of a dispatcher whose contract changes again and again without a pause. Kafka and Spark are real."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from penstock.contract.model import CONTRACT_TOPIC, Agreement, Subscription, encode
+from penstock.kafka.table import put
+from tests.pipeline.test_dispatcher import MakeSink, World, ids
+from tests.pipeline.test_dispatcher import world as world
+from tests.waiting import until
+
+PACE_SECONDS = 0.1  # below the pause after which the dispatcher applies changes
+
+
+@contextmanager
+def changing(world: World, guests: list[Subscription]) -> Iterator[Callable[[], int]]:
+    """Changes the filters of these subscriptions in turn, and says how often it has done so."""
+    producer, stopping, made = world.kafka.producer(), threading.Event(), list[int]()
+
+    def change() -> None:
+        for guest in itertools.cycle(guests):
+            if stopping.wait(PACE_SECONDS):
+                return
+            changed = msgspec.structs.replace(guest, filters=({"exact": {"type": f"restless.{len(made)}"}},))
+            agreed = encode(Agreement(guest.uid, 1, (), (changed,)))
+            put(producer, CONTRACT_TOPIC, f"Trigger/default/{guest.uid}", agreed)
+            made.append(1)
+
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
+    try:
+        yield lambda: len(made)
+    finally:
+        stopping.set()
+        thread.join(30)
+
+
+def test_changes_without_a_pause_do_not_keep_a_new_subscription_from_starting(world: World, sink: MakeSink) -> None:
+    """Kept promise: while others change all the time, a new subscription is reported as served, and from then on its
+    events arrive before the changes end."""
+    subscriber = sink()
+    first = world.subscribe(subscriber.url + "/first", partitions=1, gear="live")
+    guests = [world.subscribe(subscriber.url + "/guests", 1, first.topic, gear="live") for _ in range(2)]
+
+    def serves(uid: str) -> bool:
+        report = world.report(first.topic)
+        return report is not None and report.state == "running" and uid in report.subscriptions
+
+    until(lambda: all(serves(each.uid) for each in (first, *guests)), "all are served")
+    with changing(world, guests) as changes:
+        until(lambda: changes() >= 20, "the changes go on")
+        for n in range(3):
+            new = world.subscribe(f"{subscriber.url}/new-{n}", 1, first.topic, gear="live")
+            until(lambda uid=new.uid: serves(uid), "the new one is served")  # type: ignore[misc]
+            world.send(first.topic, [f"e{n}"], partition=0)
+            until(lambda n=n: f"e{n}" in ids(subscriber.at(f"/new-{n}")), "its event arrives")  # type: ignore[misc]
+            before = changes()
+            until(lambda before=before: changes() > before, "the changes still go on")  # type: ignore[misc]
+    subscriber.wait_for(3, "/first")
+    assert ids(subscriber.at("/first")) == ["e0", "e1", "e2"]

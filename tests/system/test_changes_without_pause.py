@@ -1,0 +1,59 @@
+"""Triggers that change again and again without a pause: a new one starts beside them, and Ready is the truth."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from penstock.cli.client import Client
+from penstock.control.kinds import TRIGGER
+from tests.conftest import System
+from tests.sink import Sink
+from tests.system.resources import apply, broker, trigger
+from tests.system.test_delivery import ids, send
+from tests.waiting import until
+
+PACE_SECONDS = 0.1  # below the pause after which the dispatcher applies changes
+
+
+@contextmanager
+def changing(system: System, *guests: dict[str, Any]) -> Iterator[Callable[[], int]]:
+    """Changes these triggers in turn, and says how often it has done so."""
+    client, stopping, made = Client(system.admin_url), threading.Event(), list[int]()
+
+    def change() -> None:
+        while not stopping.wait(PACE_SECONDS):
+            guest = guests[len(made) % len(guests)]
+            spec = {**guest["spec"], "filter": {"attributes": {"type": f"restless.{len(made)}"}}}
+            metadata = {**guest["metadata"], "namespace": "default"}
+            client.apply(TRIGGER, {**guest, "metadata": metadata, "spec": spec})
+            made.append(1)
+
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
+    try:
+        yield lambda: len(made)
+    finally:
+        stopping.set()
+        thread.join(30)
+
+
+def test_a_new_trigger_that_is_ready_is_served_while_others_change(
+    penstock_up: System, sink: Callable[[], Sink]
+) -> None:
+    """Kept promise: changes without a pause do not keep a new trigger from starting, and an event that is sent when
+    ``wait`` has returned arrives while they still go on."""
+    subscriber = sink()
+    guests = [trigger(f"unquiet-{n}", "unquiet", subscriber.url + "/guests") for n in range(2)]
+    apply(penstock_up, broker("unquiet"), *guests)
+    with changing(penstock_up, *guests) as changes:
+        until(lambda: changes() >= 20, "the changes go on")
+        for n in range(3):
+            apply(penstock_up, trigger(f"unquiet-new-{n}", "unquiet", f"{subscriber.url}/new-{n}"))
+            send(penstock_up, "unquiet", f"e{n}")
+            subscriber.wait_for(1, f"/new-{n}", 60)
+            before = changes()
+            until(lambda before=before: changes() > before, "the changes still go on")  # type: ignore[misc]
+    subscriber.wait_for(3, "/new-0", 60)
+    assert sorted(ids(subscriber.at("/new-0"))) == ["e0", "e1", "e2"]
+    assert ids(subscriber.at("/new-2")) == ["e2"]

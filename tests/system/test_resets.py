@@ -1,0 +1,87 @@
+"""A trigger that is moved while its subscriber still has a request to answer."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.kafka import claims, topics
+from penstock.kafka.connection import KafkaConnection
+from tests.conftest import System
+from tests.sink import Answer, Request, Sink
+from tests.system.resources import apply, broker, get, trigger
+from tests.system.test_delivery import ids, send
+from tests.system.test_positions import rows
+from tests.waiting import until
+
+MakeSink = Callable[[], Sink]
+
+
+@contextmanager
+def stops_of(system: System, topic: str, partition: int) -> Iterator[Callable[[], dict[str, int]]]:
+    """By subscription uid, the lanes of this partition that a reset has stopped so far, as workers read it."""
+    connection = KafkaConnection(system.bootstrap_servers)
+    topic_id = topics.describe(connection.admin(), [topic])[topic].topic_id
+    watch = claims.Watch(connection)
+
+    def stopped() -> dict[str, int]:
+        watch.poll(0.02)
+        return watch.stopped(topic_id, partition)
+
+    try:
+        yield stopped
+    finally:
+        watch.close()
+
+
+@pytest.mark.parametrize("order", ["unordered", "ordered"])
+def test_a_reset_moves_a_trigger_only_when_the_request_in_flight_is_answered(
+    penstock_up: System, sink: MakeSink, order: str
+) -> None:
+    """Kept promise: the request in flight is answered first and counts, so its event is not delivered again; each
+    event before it is delivered once more, and the other trigger of the broker goes on meanwhile."""
+    subscriber, answered = sink(), threading.Event()
+
+    def hold(request: Request) -> Answer:
+        return Answer(after=answered) if request.headers["ce-id"] == "last" else Answer()
+
+    name = f"resetting-{order}"
+    subscriber.answer("/moved-slowly", with_=hold)
+    kept = {"kafka.eventing.knative.dev/delivery.order": order}
+    only = {"filters": [{"exact": {"type": "order"}}]}
+    moved = trigger(name, name, subscriber.url + "/moved-slowly", kept, **only)
+    apply(penstock_up, broker(name), moved, trigger(f"{name}-other", name, subscriber.url + "/other"))
+    sent = [*(f"e{n}" for n in range(5)), "last"]
+    for id_ in sent:
+        send(penstock_up, name, id_, partitionkey="same")
+    in_flight = subscriber.wait_for(6, "/moved-slowly")[-1]
+    assert in_flight.headers["ce-id"] == "last"
+    partition = int(in_flight.headers["ce-knativekafkapartition"])
+    uid = get(penstock_up, "trigger", name)["metadata"]["uid"]
+    try:
+        with stops_of(penstock_up, f"knative-broker-default-{name}", partition) as stopped:
+            assert len(rows(penstock_up, name, "--to", "earliest")) > partition
+            until(lambda: uid in stopped(), "the reset has stopped its lane")
+        for n in range(10):
+            send(penstock_up, name, f"tick-{n}", "tick", partitionkey="same")
+        subscriber.wait_for(16, "/other")
+        assert Counter(ids(subscriber.at("/moved-slowly"))) == Counter(sent)
+    finally:
+        answered.set()
+
+    subscriber.wait_for(11, "/moved-slowly", 60)
+    until(
+        lambda: all(row["from"] == row["to"] for row in rows(penstock_up, name, "--to", "latest", "--dry-run")),
+        "its position is the end",
+    )
+    again = ids(subscriber.at("/moved-slowly"))[6:]
+    assert (again if order == "ordered" else sorted(again)) == sent[:-1]
+    assert set(Counter(ids(subscriber.at("/other"))).values()) == {1}
+
+    send(penstock_up, name, "behind", partitionkey="same")
+    subscriber.wait_for(12, "/moved-slowly")
+    assert len(rows(penstock_up, name, "--to", "earliest")) > partition  # and now nothing is in flight
+    subscriber.wait_for(19, "/moved-slowly", 60)
+    assert Counter(ids(subscriber.at("/moved-slowly"))[12:]) == Counter([*sent, "behind"])

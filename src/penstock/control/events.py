@@ -220,17 +220,21 @@ def stored(world: World, place: str, partition: int, offset: int) -> Stored:
     return Stored(at, found, decode_record(found.value, found.headers))
 
 
-def whole_event(found: Stored) -> Line:
-    """The row, and everything else. Data that is not JSON, or cannot be written as JSON, is there only in base64."""
-    data = found.event.data
+def json_value(data: bytes | None) -> Any:
+    """None for data that is not JSON, or cannot be written as JSON."""
     try:
-        value = None if data is None else parsed(data)
+        return None if data is None else parsed(data)
     except ValueError:
-        value = None
+        return None
+
+
+def whole_event(found: Stored) -> Line:
+    """The row, and everything else. Data without a JSON value is there only in base64."""
+    data = found.event.data
     return {
         **found.row(),
         "attributes": found.event.attributes,
-        "data": value,
+        "data": json_value(data),
         "data_base64": None if data is None else base64.b64encode(data).decode(),
         "headers": [[name, (raw or b"").decode("utf-8", "replace")] for name, raw in found.found.headers],
     }

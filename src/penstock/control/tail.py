@@ -24,7 +24,7 @@ from starlette.routing import Route
 from penstock.contract.questions import Verdicts
 from penstock.control import dispatcher
 from penstock.control.controller import Controller
-from penstock.control.events import Line, Place, Stored, places_of, whole_event
+from penstock.control.events import Line, Place, Stored, json_value, places_of
 from penstock.control.json_content import as_bytes
 from penstock.control.store import Invalid
 from penstock.control.world import World
@@ -161,15 +161,14 @@ class Tail:
 
 
 def _shown(event: Stored) -> Line:
-    """A row with its data, cut short."""
-    whole = whole_event(event)
+    """A row with its data, cut short. Only data that is shown whole is read as JSON."""
     data = event.event.data or b""
-    shown = {name: whole[name] for name in whole if name not in ("data", "data_base64", "headers")}
     is_short = len(data) <= LONGEST_DATA
-    text = data[:LONGEST_DATA].decode("utf-8", "replace")
+    value = json_value(data) if is_short else None
     return {
-        **shown,
-        "data": whole["data"] if is_short and whole["data"] is not None else text,
+        **event.row(),
+        "attributes": event.event.attributes,
+        "data": data[:LONGEST_DATA].decode("utf-8", "replace") if value is None else value,
         "is_cut": not is_short,
     }
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from penstock.contract.model import DeadLetter
+from penstock.contract.moments import iso
 from penstock.control.json_content import parsed
 from penstock.control.kinds import EGRESS, kind_of_word, uid_of
 from penstock.control.world import World
@@ -25,6 +26,7 @@ from penstock.kafka.dead_letters import DeadLetters
 MOST = 1000  # in one answer, and sent again by one request
 MOST_GROUPS = 500
 FRESH_SECONDS = 60.0  # a failure as young as this says that the subscriber still fails
+_CODE = re.compile("[0-9]{1,3}")
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ def wanted_of(asked: Mapping[str, Any]) -> Wanted:
     """From the parameters of a request. ``trigger=x`` is ``kind=trigger&name=x``."""
     kind = "trigger" if asked.get("trigger") else asked.get("kind")
     code = asked.get("code")
-    if code is not None and not str(code).isdigit():
-        raise Rejected(f"code is {code!r}; a status such as 503 is expected, or 0 for no answer")
+    if code is not None and not _CODE.fullmatch(str(code)):
+        raise Rejected(f"code is {str(code)[:40]!r}; a status such as 503 is expected, or 0 for no answer")
     return Wanted(
         namespace=_text(asked, "namespace"),
         kind=kind_of_word(str(kind)).name if kind else None,
@@ -120,11 +122,11 @@ def _shown(letter: Indexed, full: DeadLetter | None) -> dict[str, Any]:
         "code": letter.code,
         "attempts": letter.attempts,
         "answer": letter.answer,
-        "time": shown_time(letter.time),
+        "time": iso(letter.time),
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
-        "redriven": shown_time(letter.redriven) if letter.redriven else None,
+        "redriven": iso(letter.redriven) if letter.redriven else None,
     }
     if full is not None:
         shown["event"] = _event_of(bytes(full.event))
@@ -201,8 +203,8 @@ def _group(name: str, letters: list[Indexed], failing: Mapping[str, str]) -> dic
         "reason_kind": kind_of_error(last.code, last.reason),
         "code": last.code,
         "count": len(letters),
-        "first": shown_time(letters[0].time),
-        "last": shown_time(last.time),
+        "first": iso(letters[0].time),
+        "last": iso(last.time),
         "sample": {"reason": last.reason, "body": last.answer},
         "still_failing": last.uid in failing,
     }
@@ -263,7 +265,3 @@ def _moment(value: Any) -> float | None:
     except ValueError:
         raise Rejected(f"since is {value!r}; a time such as 2026-11-16T14:02:11.482Z is expected") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def shown_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,5 +1,6 @@
 """``penstock sizing``: the memory that deliveries may take at most."""
 
+import re
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -92,6 +93,6 @@ def _bytes(text: str) -> int:
 
     units = {"k": 1024, "m": 1024 * 1024}
     number, factor = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1)
-    if not number.isdigit() or not int(number):
+    if not re.fullmatch("[0-9]{1,12}", number) or not int(number):
         raise Misused(f'"{text}" is no size', hint="800, 10k or 1m")
     return int(number) * factor

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.contract.moments import is_moment
 from penstock.errors import Rejected
 
 MOST_ROWS = 1000
@@ -29,6 +30,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""  # anywhere in data or attributes, in upper or lower case
     latest: int = 50  # how many events, the newest
     whole: bool = False  # go on when there are as many: whoever wants all of an id does not know how many there are
+
+    def __post_init__(self) -> None:
+        for name in ("since", "until"):
+            seconds = getattr(self, name)
+            if not is_moment(seconds):
+                raise Rejected(f"{name} is {seconds:g}; it is a time between the years 1970 and 9999")
 
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,13 +7,15 @@ are read when somebody wants to see one. Sending them once more is in ``redrive.
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from penstock.contract.model import DeadLetter
+from penstock.contract.moments import iso
 from penstock.control.json_content import parsed
 from penstock.control.kinds import EGRESS, kind_of_word, uid_of
 from penstock.control.world import World
@@ -24,7 +26,10 @@ from penstock.kafka.dead_letters import DeadLetters
 
 MOST = 1000  # in one answer, and sent again by one request
 MOST_GROUPS = 500
+EVENT_BYTES = 4 * 1024 * 1024  # of the events in one answer; parsed they take many times as much
+READ_AT_A_TIME = 50  # letters
 FRESH_SECONDS = 60.0  # a failure as young as this says that the subscriber still fails
+_CODE = re.compile("[0-9]{1,3}")
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,8 @@ def wanted_of(asked: Mapping[str, Any]) -> Wanted:
     """From the parameters of a request. ``trigger=x`` is ``kind=trigger&name=x``."""
     kind = "trigger" if asked.get("trigger") else asked.get("kind")
     code = asked.get("code")
-    if code is not None and not str(code).isdigit():
-        raise Rejected(f"code is {code!r}; a status such as 503 is expected, or 0 for no answer")
+    if code is not None and not _CODE.fullmatch(str(code)):
+        raise Rejected(f"code is {str(code)[:40]!r}; a status such as 503 is expected, or 0 for no answer")
     return Wanted(
         namespace=_text(asked, "namespace"),
         kind=kind_of_word(str(kind)).name if kind else None,
@@ -81,22 +86,38 @@ def wanted_of(asked: Mapping[str, Any]) -> Wanted:
 
 
 def listing(world: World, wanted: Wanted, *, with_events: bool) -> dict[str, Any]:
-    """The newest of them, and whether there are more."""
+    """The newest of them, and whether there are more. The newest have their events, up to EVENT_BYTES."""
     index = world.dead_letters
     index.wait_until_current()
     found = index.find(wanted, with_redriven=wanted.with_redriven)
     chosen = found[-MOST:]
-    events = _events(world, chosen) if with_events else {}
+    events, left_out = _events(world, chosen) if with_events else ({}, 0)
     places = {(each.subscription, each.topic): _place(world, each) for each in chosen}
     items = [
         {**_shown(each, events.get(each.key)), "place": places[each.subscription, each.topic]}
         for each in reversed(chosen)
     ]
-    return {"items": items, "more": len(found) > len(chosen) or index.is_more}
+    more = len(found) > len(chosen) or index.is_more
+    return {"items": items, "more": more, "events_left_out": left_out}
 
 
-def _events(world: World, letters: Iterable[Indexed]) -> dict[str, DeadLetter]:
-    return {each.key: each for each in DeadLetters(world.connection).at(each.record for each in letters)}
+def _events(world: World, letters: Sequence[Indexed]) -> tuple[dict[str, DeadLetter], int]:
+    """By key, of the newest letters; and how many others had no room."""
+    found: dict[str, DeadLetter] = {}
+    room, is_full = EVENT_BYTES, False
+    for end in range(len(letters), 0, -READ_AT_A_TIME):
+        some: deque[DeadLetter] = deque()  # the oldest first, since a topic is read forwards
+        records = [each.record for each in letters[max(0, end - READ_AT_A_TIME) : end]]
+        for letter in DeadLetters(world.connection).at(records):
+            some.append(letter)
+            room -= len(bytes(letter.event))
+            while room < 0 and len(some) + len(found) > 1:
+                room += len(bytes(some.popleft().event))
+                is_full = True
+        found |= {each.key: each for each in some}
+        if is_full:
+            return found, len(letters) - len(found)
+    return found, 0
 
 
 def _place(world: World, letter: Indexed) -> str:
@@ -120,11 +141,11 @@ def _shown(letter: Indexed, full: DeadLetter | None) -> dict[str, Any]:
         "code": letter.code,
         "attempts": letter.attempts,
         "answer": letter.answer,
-        "time": shown_time(letter.time),
+        "time": iso(letter.time),
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
-        "redriven": shown_time(letter.redriven) if letter.redriven else None,
+        "redriven": iso(letter.redriven) if letter.redriven else None,
     }
     if full is not None:
         shown["event"] = _event_of(bytes(full.event))
@@ -201,8 +222,8 @@ def _group(name: str, letters: list[Indexed], failing: Mapping[str, str]) -> dic
         "reason_kind": kind_of_error(last.code, last.reason),
         "code": last.code,
         "count": len(letters),
-        "first": shown_time(letters[0].time),
-        "last": shown_time(last.time),
+        "first": iso(letters[0].time),
+        "last": iso(last.time),
         "sample": {"reason": last.reason, "body": last.answer},
         "still_failing": last.uid in failing,
     }
@@ -263,7 +284,3 @@ def _moment(value: Any) -> float | None:
     except ValueError:
         raise Rejected(f"since is {value!r}; a time such as 2026-11-16T14:02:11.482Z is expected") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def shown_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

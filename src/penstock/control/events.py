@@ -7,6 +7,7 @@ A search is the dispatcher's (``POST /search``): its lines are passed on as they
 """
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.contract.model import ADDRESSEE, Cluster, place_of
+from penstock.contract.moments import iso, received_us
 from penstock.contract.questions import MOST_ROWS, Search
 from penstock.contract.telemetry import RECEIVED
 from penstock.control import dispatcher, times
@@ -26,7 +28,6 @@ from penstock.control.controller import Controller
 from penstock.control.ingress import topic_of
 from penstock.control.json_content import as_bytes, parsed
 from penstock.control.kinds import INGRESS, key_of
-from penstock.control.outcomes import iso
 from penstock.control.world import World
 from penstock.errors import PenstockError, Rejected
 from penstock.event.kafka import decode_record
@@ -37,10 +38,9 @@ from penstock.kafka.records import read_one
 
 LINES = "application/x-ndjson"
 TEXTS = ("id", "source", "type", "subject", "text")
+_COUNT = re.compile("[0-9]{1,4}")
 RECORD = ("topic", "place", "partition", "offset", "received", "addressee")
 ROW = (*RECORD, "id", "source", "type", "subject", "time", "datacontenttype", "size")
-
-LONGEST_STAMP = 17  # digits: microseconds until the year 5138
 
 Line = dict[str, Any]
 
@@ -93,8 +93,8 @@ def question(world: World, asked: Mapping[str, Any]) -> Search:
         if not isinstance(value, str):
             raise Rejected(f"{name} must be text")
     latest = asked.get("latest") or 50
-    if isinstance(latest, bool) or not str(latest).isdigit() or not 1 <= int(latest) <= MOST_ROWS:
-        raise Rejected(f"latest is {latest!r}; it is a number from 1 to {MOST_ROWS}")
+    if isinstance(latest, bool) or not _COUNT.fullmatch(str(latest)) or not 1 <= int(latest) <= MOST_ROWS:
+        raise Rejected(f"latest is {str(latest)[:40]!r}; it is a number from 1 to {MOST_ROWS}")
     searched = places_of(world, str(asked.get("of") or ""), str(asked.get("namespace") or ""))
     return Search(
         topics=tuple(each.place for each in searched),
@@ -164,9 +164,7 @@ async def streamed(lines: AsyncGenerator[Line, None]) -> Response:
 
 def received(found: Found) -> float:
     """Seconds since the epoch: as the receiver noted it, or as Kafka has it."""
-    stamp = dict(found.headers).get(RECEIVED) or b""
-    is_time = stamp.isdigit() and len(stamp) <= LONGEST_STAMP  # any sender may write headers
-    return int(stamp) / 1e6 if is_time else found.time_ms / 1e3
+    return received_us(dict(found.headers).get(RECEIVED), found.time_ms) / 1e6
 
 
 @dataclass(frozen=True)
@@ -220,17 +218,21 @@ def stored(world: World, place: str, partition: int, offset: int) -> Stored:
     return Stored(at, found, decode_record(found.value, found.headers))
 
 
-def whole_event(found: Stored) -> Line:
-    """The row, and everything else. Data that is not JSON, or cannot be written as JSON, is there only in base64."""
-    data = found.event.data
+def json_value(data: bytes | None) -> Any:
+    """None for data that is not JSON, or cannot be written as JSON."""
     try:
-        value = None if data is None else parsed(data)
+        return None if data is None else parsed(data)
     except ValueError:
-        value = None
+        return None
+
+
+def whole_event(found: Stored) -> Line:
+    """The row, and everything else. Data without a JSON value is there only in base64."""
+    data = found.event.data
     return {
         **found.row(),
         "attributes": found.event.attributes,
-        "data": value,
+        "data": json_value(data),
         "data_base64": None if data is None else base64.b64encode(data).decode(),
         "headers": [[name, (raw or b"").decode("utf-8", "replace")] for name, raw in found.found.headers],
     }

@@ -15,7 +15,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from penstock.control.dead_letters import Wanted, shown_time
+from penstock.contract.moments import iso
+from penstock.control.dead_letters import Wanted
 from penstock.control.redrive import Redriver, plan
 from penstock.control.world import World
 from penstock.errors import PenstockError, Rejected
@@ -173,4 +174,4 @@ class Jobs:
 
 
 def _time(seconds: float) -> str | None:
-    return shown_time(seconds) if seconds else None
+    return iso(seconds) if seconds else None

@@ -8,6 +8,7 @@ and ``as_bytes`` never fails for it. Pure. Used by the store, the API and its st
 import json
 import math
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.filter.check import Problem
@@ -16,30 +17,42 @@ DEEPEST = 64  # nested objects and lists: far more than any resource needs
 MOST_PROBLEMS = 20
 SMALLEST, LARGEST = -(2**63), 2**64 - 1
 MOST_BITS = 4096  # of a number that is written out
+LONGEST_PATH = 300  # of a field, in characters
 REPLACEMENT = "\ufffd"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NOT_A_NAME = "its name must be Unicode text"
 
 
 def problems(value: Any, where: str = "") -> list[Problem]:
-    """What cannot be stored, each with the path of its field. It does not recurse, however deep the value is."""
+    """What cannot be stored, each with the path of its field. It does not recurse, however deep the value is.
+
+    Memory grows with the depth alone: of each open object or list there is one iterator and the step into it, and a
+    path becomes text only for a problem.
+    """
     found: list[Problem] = []
-    waiting = [(value, where, 0)]
+    steps: list[Any] = []
+    waiting: list[Iterator[tuple[Any, Any]]] = [iter([(where, value)])]
     while waiting and len(found) < MOST_PROBLEMS:
-        each, path, depth = waiting.pop()
+        inside = next(waiting[-1], None)
+        if inside is None:
+            waiting.pop()
+            del steps[-1:]
+            continue
+        step, each = inside
         why = _scalar_problem(each)
         if why:
-            found.append(Problem(path, why))
-        elif isinstance(each, dict | list | tuple) and depth >= DEEPEST:
-            found.append(Problem(path, f"is nested more than {DEEPEST} deep"))
+            found.append(Problem(_path([*steps, step]), why))
+        elif isinstance(each, dict | list | tuple) and len(waiting) > DEEPEST:
+            found.append(Problem(_path([*steps, step]), f"is nested more than {DEEPEST} deep"))
         elif isinstance(each, dict):
-            for name, inner in each.items():
-                inside = _inside(path, name)
-                if not isinstance(name, str) or _SURROGATE.search(name):
-                    found.append(Problem(inside, "its name must be Unicode text"))
-                waiting.append((inner, inside, depth + 1))
+            steps.append(step)
+            waiting.append(iter(each.items()))
+            strange = [name for name in each if not isinstance(name, str) or _SURROGATE.search(name)]
+            found += [Problem(_path([*steps, name]), _NOT_A_NAME) for name in strange[:MOST_PROBLEMS]]
         elif isinstance(each, list | tuple):
-            waiting += [(inner, f"{path}[{index}]", depth + 1) for index, inner in enumerate(each)]
+            steps.append(step)
+            waiting.append(enumerate(each))
     return found[:MOST_PROBLEMS]
 
 
@@ -55,11 +68,15 @@ def _scalar_problem(value: Any) -> str:
     return "must be text, a number, true, false, null, a list or an object"
 
 
-def _inside(path: str, name: Any) -> str:
-    shown = readable(str(name))[:300]
-    if _FIELD.match(shown):
-        return f"{path}.{shown}" if path else shown
-    return f"{path}[{shown}]"
+def _path(steps: Sequence[Any]) -> str:
+    """The first step is where the value is; the others are names and places in lists. Cut in the middle when long."""
+    path = ""
+    for step in steps[1:]:
+        shown = readable(str(step)[:LONGEST_PATH])
+        path += f".{shown}" if _FIELD.match(shown) else f"[{shown}]"
+    path = steps[0] + path if steps[0] else path.removeprefix(".")
+    half = LONGEST_PATH // 2
+    return path if len(path) <= LONGEST_PATH else f"{path[:half]}…{path[-half:]}"
 
 
 def readable(text: str) -> str:

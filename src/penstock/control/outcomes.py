@@ -5,10 +5,10 @@ In: what filter, position, log and dead letters say. Out: one word, and what is 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from penstock.contract.model import Delivery, Subscription
+from penstock.contract.moments import iso
 from penstock.contract.telemetry import DEAD_LETTERED, DELIVERED, GIVEN_UP, RETRIED, SINK_GIVEN_UP, TO_SINK_RETRIED
 from penstock.delivery.retry import wait_seconds
 from penstock.delivery.tally import OF_SINK
@@ -91,7 +91,7 @@ def shown(subscription: Subscription, facts: Facts) -> dict[str, Any]:
         "because": because,
         "outcome": word,
         "attempts": [_attempt(each) for each in facts.attempts],
-        "next_try": iso(_next_try(subscription.delivery, facts.attempts[-1])) if retries else None,
+        "next_try": _next_try(subscription.delivery, facts.attempts[-1]) if retries else None,
         "max_attempts": subscription.delivery.retry + 1,
         "dead_letter": None if facts.letter is None else _letter(facts.letter),
         "notes": notes,
@@ -120,13 +120,7 @@ def _letter(letter: Indexed) -> dict[str, Any]:
     }
 
 
-def _next_try(policy: Delivery, last: Tried) -> float | None:
+def _next_try(policy: Delivery, last: Tried) -> str | None:
     """About: the dice of the delay, and what the subscriber wished, are the worker's."""
     wait = wait_seconds(policy, last.failures, dice=0.5)
-    return None if wait is None else last.began + last.took_ms / 1000 + wait
-
-
-def iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if wait is None else iso(last.began + last.took_ms / 1000 + wait)

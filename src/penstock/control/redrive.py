@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.contract.model import HOME, Cluster, DeadLetter, Subscription
-from penstock.control.dead_letters import MOST, Wanted, shown_time, still_failing, subscribed
+from penstock.contract.moments import iso
+from penstock.control.dead_letters import MOST, Wanted, still_failing, subscribed
 from penstock.control.world import World
 from penstock.delivery.dead_letter import without_password
 from penstock.errors import Rejected
@@ -46,8 +47,8 @@ class Plan:
             "target": list(self.targets),
             "rate": self.rate or None,
             "seconds": round(len(self.letters) / self.rate, 1) if self.rate else None,
-            "first": shown_time(self.letters[0].time) if self.letters else None,
-            "last": shown_time(self.letters[-1].time) if self.letters else None,
+            "first": iso(self.letters[0].time) if self.letters else None,
+            "last": iso(self.letters[-1].time) if self.letters else None,
             "warning": "; ".join(warnings) or None,
         }
 

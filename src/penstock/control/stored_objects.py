@@ -105,4 +105,4 @@ def _check_texts(value: Any, where: str) -> None:
 
 def _is(well: object, otherwise: str) -> None:
     if not well:
-        raise Unreadable(otherwise)
+        raise Unreadable(otherwise[:LONGEST_REASON])

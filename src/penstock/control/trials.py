@@ -16,11 +16,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.contract.model import place_of
+from penstock.contract.moments import iso
 from penstock.contract.questions import Verdicts
 from penstock.control import dispatcher
 from penstock.control.answers import JSONResponse, json_object, shown_problems
 from penstock.control.controller import Controller
-from penstock.control.dead_letters import shown_time
 from penstock.control.events import received
 from penstock.control.ingress import Topic, topic_of
 from penstock.control.store import Invalid
@@ -132,7 +132,7 @@ def _where(of: str, topic: Topic, found: Found) -> dict[str, Any]:
         "place": place_of(topic.name, topic.cluster),
         "partition": found.partition,
         "offset": found.offset,
-        "received": shown_time(received(found)),
+        "received": iso(received(found)),
     }
 
 

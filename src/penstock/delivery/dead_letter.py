@@ -23,6 +23,7 @@ EXTENSION_PREFIX = b"kne-"  # headers of the answer that become extensions of th
 EXTENSION_NAME = re.compile(rb"[a-z0-9]{1,64}")
 VISIBLE = re.compile(rb"[\x20-\x7e]{1,1024}")
 RESERVED = re.compile(rb"knative.*")
+_PARTITION = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,4 +119,4 @@ def _event(row: Row) -> tuple[Event, int]:
     event = event_of(row)
     attributes = {name: value for name, value in event.attributes.items() if not name.startswith("knativekafka")}
     partition = event.attributes.get("knativekafkapartition", "0")
-    return Event(attributes, event.data), int(partition) if partition.isdigit() else 0
+    return Event(attributes, event.data), int(partition) if _PARTITION.fullmatch(partition) else 0

@@ -5,6 +5,7 @@ all replicas, in order, from the ledger's positions) and who we are is not for a
 names a class or a file. Checked when a resource is applied, and again where a client is made.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import Misconfigured
@@ -54,6 +55,7 @@ CONSUMER = frozenset(
 )
 
 NUMBERS = (".ms", ".bytes", ".size", ".level", ".records")
+_NUMBER = re.compile("[0-9]{1,19}")
 WORDS = {
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "isolation.level": ("read_uncommitted", "read_committed"),
@@ -104,7 +106,7 @@ def _check(settings: Mapping[str, str], known: Iterable[str], whose: str) -> Non
             )
         if "${" in value:  # Kafka's client would look up what it refers to
             raise Misconfigured(f"{name} of the {whose} refers to something else; write the value itself")
-        if name.endswith(NUMBERS) and name not in WORDS and not value.strip().isdigit():
+        if name.endswith(NUMBERS) and name not in WORDS and not _NUMBER.fullmatch(value.strip()):
             raise Misconfigured(f"{name} of the {whose} is {value!r}, which is no number")
         if name in WORDS and value not in WORDS[name]:
             raise Misconfigured(f"{name} of the {whose} is {value!r}; it is one of {', '.join(WORDS[name])}")

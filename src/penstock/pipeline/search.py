@@ -14,13 +14,13 @@ import uuid
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from penstock.contract.model import Cluster
+from penstock.contract.moments import iso
 from penstock.contract.questions import Search
 from penstock.errors import PenstockError, Rejected, Unavailable
 from penstock.kafka import topics
@@ -249,9 +249,7 @@ def _placed(row: Line, cluster: Cluster) -> Line:
 
 
 def _iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if seconds is None else iso(seconds)
 
 
 def _since(began: float) -> float:

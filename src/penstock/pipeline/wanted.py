@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.contract.model import ADDRESSEE
+from penstock.contract.moments import received_us
 from penstock.contract.questions import Search
 from penstock.contract.telemetry import RECEIVED
 from penstock.errors import Rejected
@@ -70,7 +71,6 @@ class Wanted:
         if self._text and not self._has_text(fields, value):
             return
         self.matched += 1
-        stamp = _text(fields, RECEIVED) or ""
         self._rows.append(
             {
                 "topic": message.topic(),
@@ -79,7 +79,7 @@ class Wanted:
                 "timestamp": timestamp,
                 "size": len(value),
                 **{name: attributes.get(name) for name in SHOWN},
-                "received_ms": int(stamp) // 1000 if stamp.isdecimal() else timestamp,
+                "received_ms": received_us(fields.get(RECEIVED), timestamp) // 1000,
                 "addressee": _text(fields, ADDRESSEE),
             }
         )

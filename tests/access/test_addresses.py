@@ -124,3 +124,17 @@ def test_a_server_is_checked_in_every_form(servers: str) -> None:
     """Kept promise: no text that a Kafka client takes for a server goes unchecked, also without a port."""
     with pytest.raises(Misconfigured):
         ALWAYS.check_servers(servers, "Kafka at")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0169.0254.0169.0254", "169.254.169.254.", "1.2.3.4.5", "256.1.1.1", "0xa9.0xfe.0xa9.0xfeg.1", "a.0x7f",
+        "a.1", "a.1.", "kafka.0x", "127.0.0.08", "99999999999",
+    ],
+)  # fmt: skip
+def test_a_name_that_ends_in_a_number_is_no_host(text: str) -> None:
+    """Kept promise: no address passes as a name in a form that only some resolvers read as an address."""
+    assert not is_host(text)
+    with pytest.raises(Misconfigured, match="is not a host"):
+        ALWAYS.check_servers(f"{text}:80", "Kafka at")

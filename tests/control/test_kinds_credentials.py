@@ -156,6 +156,7 @@ def test_files_of_a_deleted_secret_do_not_stay(tmp_path: Path) -> None:
         "169.254.169.254", "2852039166", "fd00:ec2::254", "x" * 300, "-a",
         "8.8.8.8\r\n@169.254.169.254/x?y#", "1.2.3.4%@169.254.169.254/x?y#", "1.2.3.4 @169.254.169.254/x",
         "8.8.8.8%\r\nX: y", "2001:db8::1%]@evil/", "fe80::1%eth0", "8.8.8.8\n",
+        "0169.0254.0169.0254", "169.254.169.254.", "a.0x7f",
     ],
 )  # fmt: skip
 def test_an_external_name_is_a_host_and_nothing_else(host: str) -> None:

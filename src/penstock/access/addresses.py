@@ -77,6 +77,7 @@ LONGEST_NAME = 253
 _NAME = re.compile(r"[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?)*\.?")
 _ZONED = re.compile(r"[0-9a-fA-F:.]+(%[a-zA-Z0-9._~-]+)?")  # an address, perhaps with the network that it is in
 _SHORT = re.compile(r"[0-9][0-9a-fA-FxX.]*")  # forms like 127.1 and 0x7f000001
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 _SERVER = re.compile(r"(.*):[0-9]{1,5}")
 
 
@@ -142,10 +143,15 @@ def literal_address(host: str) -> str:
 
 
 def is_host(host: str) -> bool:
-    """Whether it is a DNS name or an address and nothing else: no port, user, path, brackets or zone."""
+    """Whether it is a DNS name or an address and nothing else: no port, user, path, brackets or zone.
+
+    A name whose last part is a number is none: some resolvers read it as an address in a form of their own.
+    """
     if "%" in host:
         return False
-    return bool(literal_address(host)) or (len(host) <= LONGEST_NAME and bool(_NAME.fullmatch(host)))
+    if literal_address(host):
+        return True
+    return len(host) <= LONGEST_NAME and bool(_NAME.fullmatch(host)) and not _ends_in_number(host)
 
 
 def is_plain_authority(authority: str) -> bool:
@@ -158,6 +164,11 @@ def is_plain_authority(authority: str) -> bool:
     elif ":" in host:
         return False
     return is_host(host) and not set(user) & set("@\\/?#[]")
+
+
+def _ends_in_number(name: str) -> bool:
+    last = name.removesuffix(".").rpartition(".")[2]
+    return bool(_NUMBER.fullmatch(last))
 
 
 def _is_public(address: Address) -> bool:

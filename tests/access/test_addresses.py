@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.access.addresses import ALWAYS, AddressPolicy, literal_address
+from penstock.access.addresses import ALWAYS, AddressPolicy, is_host, is_plain_authority, literal_address
 from penstock.errors import Misconfigured
 
 CLOSED = AddressPolicy("refuse")
@@ -67,3 +67,74 @@ def test_a_name_is_judged_by_what_it_resolves_to() -> None:
         CLOSED.check_host("localhost", "Kafka at")
     ALWAYS.check_host("localhost", "Kafka at")
     ALWAYS.check_host("no-such-name.invalid", "Kafka at")  # the client that connects reports it
+
+
+NO_HOSTS = [
+    "8.8.8.8\r\n@169.254.169.254/x?y#", "1.2.3.4%@169.254.169.254/x?y#", "1.2.3.4 @169.254.169.254/x",
+    "8.8.8.8%\r\nX: y", "2001:db8::1%]@evil/", "8.8.8.8%eth0", "fe80::1%eth0", "127.0.0.1\n", "127.0.0.1\t",
+    "127.0.0.1 ", " 127.0.0.1", "127.1 x", "[::1]", "::1]", "a\n", "a b", "a@b", "a:80", "a/b", "a?b", "a#b", "a\\b",
+    "a..b", ".a", "-a", "a-", "\uff11.1.1.1", "1\u30022.3.4", "", "a" * 254,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_HOSTS)
+def test_what_is_more_than_a_host_is_none(text: str) -> None:
+    """Kept promise: nothing is left out when a host is read, neither behind a percent sign nor behind a space."""
+    assert not is_host(text)
+
+
+@pytest.mark.parametrize("text", ["kafka", "a.example.", "my_host", "1.example", "8.8.8.8", "127.1", "2001:db8::1"])
+def test_names_and_addresses_are_hosts(text: str) -> None:
+    """A name, also with a dot at its end, and an address in each of its forms."""
+    assert is_host(text)
+
+
+@pytest.mark.parametrize("text", [each for each in NO_HOSTS if each not in ("", "[::1]", "a@b", "a:80")])
+def test_a_url_is_for_a_host_that_all_parsers_find(text: str) -> None:
+    """The same holds for the authority of a URL."""
+    assert not is_plain_authority(text)
+    assert not is_plain_authority(f"user:password@{text}:80")
+
+
+@pytest.mark.parametrize("text", ["a@b@c", "a\\@b", "a:b:c", "a:80x", "[a]", "::1", "[fe80::1%25eth0]:80", "@", "a@"])
+def test_an_authority_with_two_meanings_is_refused(text: str) -> None:
+    """Text that parsers cut in different ways is no authority."""
+    assert not is_plain_authority(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a:80", "a:", "[::1]", "[::1]:80", "u@a", "u:p@a:80", "127.0.0.1:80", "u:p%40@a"]
+)
+def test_an_authority_has_a_host_and_may_have_more(text: str) -> None:
+    """User, password and port are allowed."""
+    assert is_plain_authority(text)
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        "169.254.169.254",
+        "kafka:9092,169.254.169.254",
+        "[fd00:ec2::254]",
+        "169.254.169.254%:80",
+        "SSL://169.254.169.254:80",
+    ],
+)
+def test_a_server_is_checked_in_every_form(servers: str) -> None:
+    """Kept promise: no text that a Kafka client takes for a server goes unchecked, also without a port."""
+    with pytest.raises(Misconfigured):
+        ALWAYS.check_servers(servers, "Kafka at")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0169.0254.0169.0254", "169.254.169.254.", "1.2.3.4.5", "256.1.1.1", "0xa9.0xfe.0xa9.0xfeg.1", "a.0x7f",
+        "a.1", "a.1.", "kafka.0x", "127.0.0.08", "99999999999",
+    ],
+)  # fmt: skip
+def test_a_name_that_ends_in_a_number_is_no_host(text: str) -> None:
+    """Kept promise: no address passes as a name in a form that only some resolvers read as an address."""
+    assert not is_host(text)
+    with pytest.raises(Misconfigured, match="is not a host"):
+        ALWAYS.check_servers(f"{text}:80", "Kafka at")

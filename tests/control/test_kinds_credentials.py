@@ -13,7 +13,7 @@ from penstock.control.secrets import Secrets
 from penstock.control.validate import problems
 from penstock.errors import Misconfigured, Rejected
 from penstock.kafka import java_files, secret_files, security
-from tests.control.objects import annotated, secret, service, sink, source, stored
+from tests.control.objects import annotated, secret, service, sink, source, stored, subscription, trigger
 from tests.control.test_kinds_plans import OLD_ORDERS, among, condition_of, finding
 
 STRANGER = ["stranger.example:9092"]
@@ -154,6 +154,9 @@ def test_files_of_a_deleted_secret_do_not_stay(tmp_path: Path) -> None:
     [
         "user:pw@169.254.169.254/x?y#", "a\r\nX-Evil: 1", "host:80", "a/b", "a b", "[::1]", "ä.example", "a..b", "",
         "169.254.169.254", "2852039166", "fd00:ec2::254", "x" * 300, "-a",
+        "8.8.8.8\r\n@169.254.169.254/x?y#", "1.2.3.4%@169.254.169.254/x?y#", "1.2.3.4 @169.254.169.254/x",
+        "8.8.8.8%\r\nX: y", "2001:db8::1%]@evil/", "fe80::1%eth0", "8.8.8.8\n",
+        "0169.0254.0169.0254", "169.254.169.254.", "a.0x7f",
     ],
 )  # fmt: skip
 def test_an_external_name_is_a_host_and_nothing_else(host: str) -> None:
@@ -175,10 +178,56 @@ def test_a_metadata_service_is_no_kafka_server(server: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "server",
+    [
+        "8.8.8.8%:80",
+        "8.8.8.8 @evil:80",
+        "8.8.8.8\r\nx:80",
+        "kafka:9092\r\n",
+        "kafka:9092\tx",
+        "SSL://kafka:9092",
+        "[::1]x:1",
+    ],
+)
+def test_a_server_is_a_host_and_a_port(server: str) -> None:
+    """Nothing is left out when a server is read."""
+    (problem,) = problems(source(bootstrapServers=[server]))
+    assert problem.field == "spec.bootstrapServers[0]"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://a\\@169.254.169.254/", "http://a@b@c/", "http://8.8.8.8%/", "http://[fe80::1%25eth0]/", "http://a..b/",
+        "http://[::1]x/", "http://%3169.254.169.254/",
+    ],
+)  # fmt: skip
+def test_a_uri_names_one_host(uri: str) -> None:
+    """A subscriber, a reply, a sink or a dead letter sink is for a host that all HTTP clients find."""
+    dead = {"deadLetterSink": {"uri": uri}}
+    for resource, field in (
+        (trigger(subscriber={"uri": uri}), "spec.subscriber.uri"),
+        (subscription(reply={"uri": uri}), "spec.reply.uri"),
+        (source(sink={"uri": uri}), "spec.sink.uri"),
+        (trigger(delivery=dead), "spec.delivery.deadLetterSink.uri"),
+    ):
+        assert [each.field for each in problems(resource)] == [field]
+
+
+@pytest.mark.parametrize(
+    "uri", ["http://u:p@a/", "http://a.:8080/x?y#z", "http://[::1]:80/", "http://127.1/", "http://my_host/"]
+)
+def test_a_uri_may_have_more_than_a_host(uri: str) -> None:
+    """User, password, port and path are allowed."""
+    assert problems(trigger(subscriber={"uri": uri})) == []
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "https://u:p@host/t", "ftp://host/", "https:///t", "https://host/a b", "http://h:x/",
         "http://%3169.254.169.254/", "http://169.254.169.254%2f/", "http://a\\b/", "http://[fe80::1%25eth0]/",
+        "http://a..b/", "http://[::1]x/",
     ],
 )  # fmt: skip
 def test_a_token_endpoint_is_a_plain_url(url: str) -> None:

@@ -10,6 +10,7 @@ client of another cluster; and when a resource is applied, for addresses that ar
 """
 
 import ipaddress
+import re
 import socket
 import threading
 import time
@@ -72,6 +73,13 @@ _SIX_TO_FOUR = ipaddress.ip_network("2002::/16")
 _TEREDO = ipaddress.ip_network("2001::/32")
 _ISATAP = (0x00005EFE, 0x02005EFE)  # bits 64 to 95
 
+LONGEST_NAME = 253
+_NAME = re.compile(r"[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?)*\.?")
+_ZONED = re.compile(r"[0-9a-fA-F:.]+(%[a-zA-Z0-9._~-]+)?")  # an address, perhaps with the network that it is in
+_SHORT = re.compile(r"[0-9][0-9a-fA-FxX.]*")  # forms like 127.1 and 0x7f000001
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
+_SERVER = re.compile(r"(.*):[0-9]{1,5}")
+
 
 @dataclass(frozen=True)
 class AddressPolicy:
@@ -96,6 +104,8 @@ class AddressPolicy:
         address that it connects to.
         """
         literal = literal_address(host)
+        if not literal and not is_host(host):
+            raise Misconfigured(f"{what} {host!a} is not a host", hint="name a DNS name or an IP address")
         for each in (literal,) if literal else _resolved(host):
             if why := self.refusal(each):
                 shown = f"{host} ({each})" if each != host else host
@@ -104,9 +114,11 @@ class AddressPolicy:
     def check_servers(self, servers: str, what: str) -> None:
         """The same for ``host:port,host:port``."""
         for each in servers.split(","):
-            host = each.strip().rpartition(":")[0].strip("[]")
+            server = each.strip()
+            named = _SERVER.fullmatch(server)
+            host = named[1] if named else server  # Kafka's clients add the port
             if host:
-                self.check_host(host, what)
+                self.check_host(host[1:-1] if host[0] == "[" and host[-1] == "]" else host, what)
 
 
 ALWAYS = AddressPolicy()  # the rule that no setting turns off
@@ -117,16 +129,46 @@ def literal_address(host: str) -> str:
 
     Empty: the host is a name.
     """
-    try:
-        return str(_parsed(host))
-    except ValueError:
-        pass
-    if host and host[0].isdigit():
+    if _ZONED.fullmatch(host):
+        try:
+            return str(_parsed(host))
+        except ValueError:
+            pass
+    if _SHORT.fullmatch(host):
         try:
             return socket.inet_ntoa(socket.inet_aton(host))
-        except (OSError, ValueError):
+        except OSError:
             return ""
     return ""
+
+
+def is_host(host: str) -> bool:
+    """Whether it is a DNS name or an address and nothing else: no port, user, path, brackets or zone.
+
+    A name whose last part is a number is none: some resolvers read it as an address in a form of their own.
+    """
+    if "%" in host:
+        return False
+    if literal_address(host):
+        return True
+    return len(host) <= LONGEST_NAME and bool(_NAME.fullmatch(host)) and not _ends_in_number(host)
+
+
+def is_plain_authority(authority: str) -> bool:
+    """Whether all parsers find the same host in this part of a URL: ``host``, with a user and a port or without."""
+    user, _, server = authority.rpartition("@")
+    named = _SERVER.fullmatch(server)
+    host = named[1] if named else server.removesuffix(":")
+    if host.startswith("[") and host.endswith("]") and ":" in host:
+        host = host[1:-1]
+    elif ":" in host:
+        return False
+    return is_host(host) and not set(user) & set("@\\/?#[]")
+
+
+def _ends_in_number(name: str) -> bool:
+    last = name.removesuffix(".").rpartition(".")[2]
+    return bool(_NUMBER.fullmatch(last))
 
 
 def _is_public(address: Address) -> bool:

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock.access.addresses import is_plain_authority
 from penstock.control import names, times
 from penstock.control.durations import seconds_of
 from penstock.control.kinds import nearest
+from penstock.control.validate_parts import shown_briefly
 from penstock.errors import Misconfigured
 from penstock.filter.check import Problem
 from penstock.kafka import tuning
@@ -96,6 +98,8 @@ def _uri_problems(uri: Any, where: str, *, relative: bool) -> list[Problem]:
         return [Problem(where, f'"{uri}" must be absolute and begin with http:// or https://')]
     if not parts.hostname or not port_is_fine:
         return [Problem(where, f'"{uri}" has no host to connect to')]
+    if not is_plain_authority(parts.netloc):
+        return [Problem(where, f'"{uri}": {shown_briefly(parts.hostname)} is not a DNS name or an IP address')]
     return []
 
 

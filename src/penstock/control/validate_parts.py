@@ -4,16 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.access.addresses import ALWAYS, literal_address
+from penstock.access.addresses import ALWAYS, LONGEST_NAME, is_host, literal_address
 from penstock.filter.check import Problem
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+):[0-9]{1,5}\Z")
-_HOST = re.compile(r"[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?)*\.?\Z")
 LONGEST_LABEL = 63
-LONGEST_NAME = 253
 LONGEST_TOPIC = 249
 LONGEST_SHOWN = 100
 MOST_PARTITIONS = 10_000
@@ -99,9 +97,9 @@ def number_problems(value: Any, where: str, most: int, least: int = 1) -> list[P
 
 def host_problems(host: str, where: str) -> list[Problem]:
     """A host: a DNS name or an IP address, without port, user, path or brackets."""
-    literal = literal_address(host)
-    if not literal and (not _HOST.match(host) or len(host) > LONGEST_NAME):
+    if not is_host(host):
         return [Problem(where, f"{shown_briefly(host)} is not a host: a DNS name or an IP address, and nothing else")]
+    literal = literal_address(host)
     why = ALWAYS.refusal(literal) if literal else ""
     return [Problem(where, f'"{host}" {why}')] if why else []
 
@@ -121,8 +119,8 @@ def servers_problems(servers: Any, where: str) -> list[Problem]:
     found = []
     for place, each in enumerate(servers):
         for server in each.split(",") if isinstance(each, str) else [each]:
-            if not isinstance(server, str) or not _SERVER.match(server.strip()):
+            if not isinstance(server, str) or not _SERVER.match(server.strip(" ")):
                 found.append(Problem(f"{where}[{place}]", f"{shown_briefly(server)} is not host:port"))
                 continue
-            found += host_problems(server.strip().rpartition(":")[0].strip("[]"), f"{where}[{place}]")
+            found += host_problems(server.strip(" ").rpartition(":")[0].strip("[]"), f"{where}[{place}]")
     return found

@@ -30,6 +30,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NoReturn, cast, get_args
 from urllib.parse import urlsplit
 
+from penstock.access.addresses import is_plain_authority
 from penstock.errors import Misconfigured
 from penstock.kafka import certificates
 from penstock.kafka.tokens import TokenEndpoint, Tokens
@@ -227,8 +228,8 @@ def is_plain_url(url: str) -> bool:
     except ValueError:
         return False
     is_printable = all(0x20 < ord(character) < 0x7F for character in url)
-    is_placed = is_placed and not set(parts.netloc) & set("%\\")  # some clients decode a host, others do not
-    return is_placed and is_printable and parts.scheme in ("http", "https") and "@" not in parts.netloc
+    is_placed = is_placed and is_plain_authority(parts.netloc) and "@" not in parts.netloc
+    return is_placed and is_printable and parts.scheme in ("http", "https")
 
 
 def _quoted(value: str) -> str:

@@ -15,7 +15,7 @@ never with a wrong one.
 import logging
 import re
 from collections.abc import Callable
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
 
 from penstock.contract.model import Route
@@ -48,7 +48,9 @@ PRINTABLE = re.compile(rb"[\x20-\x7e]+\Z")
 
 HEALTH = (b"/healthz", b"/readyz")
 METRICS = b"/metrics"
+METRICS_SECONDS = 1.0  # the counts grow once a second, so the text is not made more often
 IDENTITY = b"identity"
+LONGEST_ECHO = 1024  # bytes of a header that is sent back
 
 
 class Ingress:
@@ -69,6 +71,8 @@ class Ingress:
         self._inflight = inflight
         self._attribute_limit_bytes = attribute_limit_bytes
         self.tracing: ReceiverTracing | None = None
+        self._metrics_answer = answers.OK
+        self._metrics_until = 0.0
 
     def begin(self, request: Request) -> Answer | None:
         """Step 1, the head is there: the answer if it needs no body, None if this is an event to be read."""
@@ -181,7 +185,10 @@ class Ingress:
     def _metrics(self, request: Request) -> Answer:
         if request.method not in (b"GET", b"HEAD"):
             return answers.WRONG_HEALTH_METHOD
-        return answers.metrics(self.tally.text(self.routes.kinds))
+        if monotonic() >= self._metrics_until:
+            self._metrics_answer = answers.metrics(self.tally.text(self.routes.kinds))
+            self._metrics_until = monotonic() + METRICS_SECONDS
+        return self._metrics_answer
 
     def _state(self, request: Request) -> Answer:
         if request.method not in (b"GET", b"HEAD"):
@@ -221,6 +228,9 @@ def _settled(health: Health, topic: str, error: PenstockError | None) -> Answer:
 
 def _other_method(request: Request) -> Answer:
     """What is asked of an address besides taking an event: probes of the mesh, and a webhook's handshake."""
+    for name in (b"k-network-hash", b"webhook-request-origin"):
+        if len(request.header(name)) > LONGEST_ECHO:
+            return answers.refusal(400, f"the header {name.decode()} is longer than {LONGEST_ECHO} bytes")
     if request.method == b"GET" and request.header(b"k-network-probe") == b"probe":
         return Answer(200, headers=(("K-Network-Hash", request.header(b"k-network-hash").decode("latin-1")),))
     if request.method == b"OPTIONS":

@@ -3,6 +3,7 @@
 Made by the path (``accept.py``) and, for what is no proper HTTP, by the connection itself.
 """
 
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -61,6 +62,14 @@ def unavailable(error: str, hint: str | None = None, reason: str = "kafka") -> A
 
 def rejected(error: PenstockError) -> Answer:
     return refusal(400, error.message, error.hint, reason="bad event")
+
+
+def head_too_large(headers: Sequence[tuple[bytes, bytes]], header_limit: int, head_limit_bytes: int) -> Answer:
+    if len(headers) > header_limit:
+        return refusal(431, f"the request has more than {header_limit} headers")
+    name, value = max(headers, key=lambda header: len(header[1]), default=(b"", b""))
+    hint = f"the header {name.decode('latin-1')} is the largest" if 2 * len(value) > head_limit_bytes else None
+    return refusal(431, f"the head of the request is larger than {head_limit_bytes} bytes", hint)
 
 
 def metrics(text: bytes) -> Answer:

@@ -10,7 +10,6 @@ Made by ``serve.py`` for every connection, which also calls ``sweep`` now and th
 
 import asyncio
 import logging
-from collections import deque
 from time import time
 from typing import cast
 
@@ -19,56 +18,29 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 from penstock.receiver import answers
 from penstock.receiver.answers import Answer
 from penstock.receiver.heads import flaw
-from penstock.receiver.request import Request, path_of
+from penstock.receiver.inflight import HEADER_OVERHEAD_BYTES
+from penstock.receiver.request import Request, framing_again, path_of, slice_end
+from penstock.receiver.sending import MOST_PIPELINED, UNREAD_BYTES, Sender, Slot
 from penstock.receiver.site import Site
-from penstock.receiver.unfinished import HEADER_OVERHEAD_BYTES
 
 logger = logging.getLogger("penstock.receiver")
 
-MOST_PIPELINED = 32
-LINGER_SECONDS = 2.0
+SMALL_BYTES = 16 * 1024  # a larger read is cut into slices, between which parsing can stop
+MOST_IN_A_TURN = 64  # slices of a large read, before other connections get their turn
 MOST_FRAMING_PER_BYTE = 8  # a chunk of one byte comes with five bytes of framing
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Slot:
-    """The place of one answer in the order of a connection's answers."""
-
-    __slots__ = ("answer", "closes", "connection", "held_bytes", "without_body")
-
-    def __init__(self, connection: "Connection", held_bytes: int, closes: bool, without_body: bool) -> None:
-        self.connection = connection
-        self.held_bytes = held_bytes
-        self.closes = closes
-        self.without_body = without_body
-        self.answer: Answer | None = None
-
-    def fill(self, answer: Answer) -> None:
-        """The reply of the path: at any time, also when the sender has gone. Only the first one counts."""
-        if self.answer is not None:
-            return
-        self.answer = answer
-        self.connection.site.inflight.bytes -= self.held_bytes
-        self.connection.send_answers()
-
-
-class Connection(asyncio.Protocol):
+class Connection(Sender):
     """State: between requests, in a head, in a body; or lingering, when what still comes is thrown away."""
 
     def __init__(self, site: Site) -> None:
-        self.site = site
-        self.transport: asyncio.Transport | None = None
-        self._loop = asyncio.get_running_loop()
+        super().__init__(site)
         self._parser = HttpRequestParser(self)
         self._address = ""  # of the sender
-        self._slots: deque[Slot] = deque()
         self._head_limit = site.settings.head_limit_bytes
         self._header_limit = site.settings.header_limit
         self._body_limit = site.settings.body_limit_bytes
-        self._lingering = False
-        self._paused = False
-        self._close_when_answered = False
-        self._touched = self._loop.time()
         self._received = 0.0  # when the last bytes came, seconds since the epoch
         self._is_unfinished = False  # whether a part of a request is held, as site.unfinished knows
         self._size = 0
@@ -97,6 +69,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its ancestors
         peer = transport.get_extra_info("peername")  # none if the sender has disconnected already
         self._address = peer[0] if peer else ""
+        self.transport.set_write_buffer_limits(UNREAD_BYTES)
         refusal = self.site.enter(self, self._address)
         if refusal is not None:
             self._refuse(refusal)
@@ -105,14 +78,29 @@ class Connection(asyncio.Protocol):
         self.transport = None
         self.site.leave(self, self._address)
         self.site.inflight.bytes -= self._held_bytes  # of a request that will never be complete
+        self.site.backlog.release(self)
         self._lingering = True
+        self._is_unread = False
+        self._rest = b""
         self._clear()
         self._parser = None  # it refers to this connection: both would wait for the garbage collector
+        self.send_answers()  # so do slots
 
     def data_received(self, data: bytes) -> None:
         if self._lingering:
             return
         self._received = time()
+        if len(data) <= SMALL_BYTES:
+            self._take(data)
+        else:
+            self._rest = data
+            self._take_rest()
+        if self._in_request:
+            self._hold()
+        if len(self._slots) > MOST_PIPELINED:
+            self._stop()
+
+    def _take(self, data: bytes | memoryview) -> None:
         self._size = size = len(data)
         if self._in_request:
             self._bytes += size
@@ -122,12 +110,37 @@ class Connection(asyncio.Protocol):
             self._held_bytes += size
             self.site.inflight.bytes += size
         self._parse(data)
-        if self._in_request:
-            self._hold()
-        if len(self._slots) > MOST_PIPELINED:
-            self.pause_writing()
 
-    def _parse(self, data: bytes) -> None:
+    def _take_rest(self) -> None:
+        """Parses what is kept of a read, as long as there is room for the answers."""
+        data, begin, turns = self._rest, 0, MOST_IN_A_TURN
+        view = memoryview(data)
+        self._is_parsing = True
+        while begin < len(data) and not self._lingering:
+            if not self._in_request and (self._is_blocked or turns <= 0):
+                break
+            end = slice_end(data, begin, self._request, self._body_bytes)
+            self._take(view[begin:end])
+            begin = end
+            turns -= 1
+        self._is_parsing = False
+        self._rest = b"" if self._lingering else data[begin:]
+        if self._rest or self._is_blocked:
+            self._stop()
+            if not self._is_blocked:
+                self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._is_parsing or self._lingering or self._is_blocked:
+            return
+        if self._rest:
+            self._take_rest()
+            if self._in_request:
+                self._hold()
+        if not (self._rest or self._is_blocked or self._lingering):
+            self._read_again()
+
+    def _parse(self, data: bytes | memoryview) -> None:
         pieces: list[bytes | memoryview] = [data]  # the next one last
         try:
             while pieces and not self._lingering:
@@ -157,11 +170,7 @@ class Connection(asyncio.Protocol):
             self.send_answers()
             return b""
         self._parser = HttpRequestParser(self)
-        lines = [b"POST / HTTP/1.1", b"Connection: close" if self._closes else b"Connection: keep-alive"]
-        for name in (b"content-length", b"transfer-encoding"):
-            if name in request.by_name:
-                lines.append(name + b": " + request.by_name[name])
-        return b"\r\n".join(lines) + b"\r\n\r\n"
+        return framing_again(request, closes=self._closes)
 
     def _hold(self) -> None:
         """Called if the request is not complete yet. Checks what it holds, alone and together with all others."""
@@ -185,17 +194,6 @@ class Connection(asyncio.Protocol):
         """The sender may have closed only its own direction: what it sent is still answered."""
         self._close_when_answered = True
         return bool(self._slots)
-
-    def pause_writing(self) -> None:
-        """A sender that does not read its answers, or asks faster than it is answered, gets no further."""
-        if self.transport is not None and not self._paused:
-            self._paused = True
-            self.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self.transport is not None and self._paused:
-            self._paused = False
-            self.transport.resume_reading()
 
     # -- what the parser calls
 
@@ -291,29 +289,6 @@ class Connection(asyncio.Protocol):
 
     # -- answers
 
-    def send_answers(self) -> None:
-        """Sends what is answered, up to the first request that is not."""
-        slots, transport = self._slots, self.transport
-        while slots and slots[0].answer is not None:
-            slot = slots.popleft()
-            answer = slot.answer
-            if transport is None or answer is None:
-                continue
-            self._touched = self._loop.time()
-            closes = slot.closes or self.site.is_draining
-            if slot.without_body:
-                transport.write(answer.encoded(close=closes, without_body=True))
-            else:
-                transport.write(answer.closing if closes else answer.open)
-            if closes:
-                self._close_when_answered = True
-                slots.clear()
-        if not slots and transport is not None:
-            if self._close_when_answered:
-                self._linger()
-            elif self._paused and transport.get_write_buffer_size() == 0:
-                self.resume_writing()
-
     def _continue(self) -> None:
         if self._refusal is not None:
             self._refuse(self._refusal)  # before the body is sent at all
@@ -321,13 +296,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(CONTINUE)
 
     def _refuse_head(self) -> None:
-        if len(self._headers) > self._header_limit:
-            self._refuse(answers.refusal(431, f"the request has more than {self._header_limit} headers"))
-            return
-        name, value = max(self._headers, key=lambda header: len(header[1]), default=(b"", b""))
-        hint = f"the header {name.decode('latin-1')} is the largest" if 2 * len(value) > self._head_limit else None
-        said = f"the head of the request is larger than {self._head_limit} bytes"
-        self._refuse(answers.refusal(431, said, hint))
+        self._refuse(answers.head_too_large(self._headers, self._header_limit, self._head_limit))
 
     def _refuse_body(self) -> None:
         self._refuse(answers.refusal(413, f"the body is larger than {self._body_limit} bytes"))
@@ -342,22 +311,17 @@ class Connection(asyncio.Protocol):
         self._parser = None  # frees the part of a header that it holds
         slot.fill(answer)
 
-    def _linger(self) -> None:
-        """Closes so that the answer arrives: a socket closed with unread bytes resets the connection instead."""
-        self._lingering = True
-        transport = self.transport
-        if transport is None or transport.is_closing():
-            return
-        if transport.can_write_eof():
-            transport.write_eof()
-        self.resume_writing()
-        self._loop.call_later(LINGER_SECONDS, transport.abort)
-
     # -- time
 
     def sweep(self, now: float) -> None:
         """Ends what takes too long. A request that waits for Kafka is not among that: Kafka has its own limit."""
         waited = now - self._touched
+        if self._paused:
+            self._stop()  # reports what is held now
+        if self._has_unread_answers:
+            if waited > self.site.settings.idle_timeout_seconds:
+                self.abort()
+            return
         if self._lingering or self._slots:
             return
         if self._in_request:
@@ -365,17 +329,6 @@ class Connection(asyncio.Protocol):
                 self._refuse(answers.TIMED_OUT)
         elif waited > self.site.settings.idle_timeout_seconds:
             self.close_if_idle()
-
-    @property
-    def waits_since(self) -> float | None:
-        """Since when we wait for the sender; None: the sender waits for our answer."""
-        return None if self._slots else self._touched
-
-    def abort(self) -> None:
-        """Closes at once, without an answer."""
-        self._lingering = True
-        if self.transport is not None:
-            self.transport.abort()
 
     def close_if_idle(self) -> None:
         if not self._in_request and not self._slots and not self._lingering:

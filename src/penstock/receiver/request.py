@@ -1,8 +1,12 @@
-"""A request as it is read: the head first, the body behind it."""
+"""A request as it is read: the head first, the body behind it. Used by the connection and by the path."""
 
 from httptools import HttpParserError, parse_url
 
 from penstock.contract.model import Route
+
+HEAD_END = b"\r\n\r\n"
+SHORT_HEAD_BYTES = 64  # heads are not looked for in steps smaller than this
+SLICE_BYTES = 2048  # of a body whose length is not known
 
 
 class Request:
@@ -37,3 +41,25 @@ def path_of(url: bytes) -> bytes:
         except HttpParserError:
             return url
     return url.partition(b"?")[0] if b"?" in url else url
+
+
+def slice_end(data: bytes, begin: int, request: Request | None, body_bytes: int) -> int:
+    """Where to cut a read that holds many requests, so that the slice from ``begin`` completes only a few of them.
+
+    ``request`` is the one whose body is being read, None: a head is. The result may lie beyond the end of the data.
+    The parser cannot be stopped in the middle of what it is given, and reports no positions.
+    """
+    if request is None:
+        found = data.find(HEAD_END, begin + SHORT_HEAD_BYTES)
+        return len(data) if found < 0 else found + len(HEAD_END)
+    left = int(request.by_name.get(b"content-length", b"0")) - body_bytes
+    return begin + (left if left > 0 else SLICE_BYTES)
+
+
+def framing_again(request: Request, *, closes: bool) -> bytes:
+    """A head with the length of the request's body, for a parser that goes on with the body."""
+    lines = [b"POST / HTTP/1.1", b"Connection: close" if closes else b"Connection: keep-alive"]
+    for name in (b"content-length", b"transfer-encoding"):
+        if name in request.by_name:
+            lines.append(name + b": " + request.by_name[name])
+    return b"\r\n".join(lines) + HEAD_END

@@ -28,6 +28,11 @@ class ReceiverSettings:
     unfinished_bytes: int = setting(
         16 * 1024 * 1024, "bytes held for requests that are not complete, per process; beyond it the oldest gets 503"
     )
+    unread_bytes: int = setting(
+        32 * 1024 * 1024,
+        "bytes of answers that are not read and of requests that wait behind them, per process; "
+        "beyond it the connection that has waited longest is closed",
+    )
     connection_limit: int = setting(
         4096, "open connections per process; beyond it the one that waits longest is closed"
     )

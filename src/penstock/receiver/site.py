@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from penstock.receiver import answers
 from penstock.receiver.accept import Ingress
 from penstock.receiver.answers import Answer
-from penstock.receiver.inflight import Inflight
+from penstock.receiver.inflight import Held, Inflight
 from penstock.receiver.settings import ReceiverSettings
-from penstock.receiver.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from penstock.receiver.connection import Connection
+    from penstock.receiver.sending import Sender
 
 AT_A_LOOK = 64  # candidates for closing that one pass over all connections collects
 
@@ -25,12 +25,14 @@ class Site:
     inflight: Inflight
     connections: "set[Connection]" = field(default_factory=set)
     is_draining: bool = False
-    unfinished: Unfinished = field(init=False)
+    unfinished: "Held[Connection]" = field(init=False)
+    backlog: "Held[Sender]" = field(init=False)  # answers that are not read, and the requests behind them
     _may_give_way: "deque[tuple[float, Connection]]" = field(default_factory=deque)  # the oldest first
     _by_address: Counter[str] = field(default_factory=Counter)  # connections; counted only if there is a limit
 
     def __post_init__(self) -> None:
-        self.unfinished = Unfinished(self.settings.unfinished_bytes)
+        self.unfinished = Held(self.settings.unfinished_bytes, lambda connection: connection.give_way())
+        self.backlog = Held(self.settings.unread_bytes, lambda sender: sender.abort())
 
     def enter(self, connection: "Connection", address: str) -> Answer | None:
         """Notes a new connection from this address (empty: unknown). Returns the refusal if it is one too many."""

@@ -1,21 +1,35 @@
 """Ports: which are free, and who has the one that is not. Called before anything is started."""
 
+import contextlib
 import errno
 import os
+import random
 import socket
+import threading
 from contextlib import closing
 from pathlib import Path
 
 from penstock.errors import Misconfigured
 
+FREE_PORTS = range(15_000, 32_000)
+MOST_TRIES = 1_000
+_dice = random.SystemRandom()  # two processes that use the same seed choose other ports
+_chosen: set[int] = set()
+_choosing = threading.Lock()
+
 LISTENING = "0A"  # the kernel's word for a socket that accepts connections
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody has right now."""
-    with closing(socket.socket(_family(host))) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody has right now, and that no connection gets: the kernel gives these higher ports."""
+    with _choosing:
+        for _ in range(MOST_TRIES):
+            port = _dice.choice([each for each in FREE_PORTS if each not in _chosen])
+            with closing(socket.socket(_family(host))) as probe, contextlib.suppress(OSError):
+                probe.bind((host, port))
+                _chosen.add(port)  # a second call may come before the first port is used
+                return port
+    raise Misconfigured(f"no free port was found on {host} from {FREE_PORTS[0]} to {FREE_PORTS[-1]}")
 
 
 def require_free(host: str, port: int, flag: str) -> None:

@@ -1,13 +1,8 @@
 """Text from others on a terminal: control characters and bidirectional marks are shown as escapes.
 
-<<<<<<< HEAD:src/penstock/cli/visible.py
-Event data, names and messages may hold sequences that move the cursor, set the window's title or reverse the text.
-Every line that a command prints goes through here (``output``). Pure.
-=======
 Event data, names and messages may hold sequences that move the cursor, set the window's title or turn the text round.
 Every line that a command prints (``cli/output.py``) or that a log gets (``telemetry/logs.py``) goes through here.
 Pure. What is hidden is never printable, so text that is printable is returned at once.
->>>>>>> fix1:src/penstock/visible.py
 """
 
 import re
@@ -36,13 +31,8 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-<<<<<<< HEAD:src/penstock/cli/visible.py
-    """Text that must stay in its line: a cell of a table, a value after its name."""
-    return _HIDDEN_IN_A_LINE.sub(_shown, text)
-=======
     """Text that must stay in its line: a cell of a table, a value after its name."""
     return text if text.isprintable() else _HIDDEN_IN_A_LINE.sub(_shown, text)
->>>>>>> fix1:src/penstock/visible.py
 
 
 def colour(text: str, code: str) -> str:

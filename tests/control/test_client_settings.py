@@ -5,6 +5,7 @@ import pytest
 from penstock.control import config_maps
 from penstock.control.validate import problems
 from penstock.errors import Misconfigured
+from penstock.kafka import tuning
 from tests.control.objects import annotated, broker, stored, trigger
 
 
@@ -49,3 +50,39 @@ def test_a_topic_that_forgets_events_is_refused() -> None:
         config_maps.topic_settings({"default.topic.config.cleanup.policy": "compact"}, 1000)
     kept = config_maps.topic_settings({"default.topic.config.retention.ms": "60000"}, 1000)
     assert kept["retention.ms"] == "60000"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("fetch.max.bytes", "99999999999999999999999"), ("max.poll.records", "\u00b2"),
+        ("max.poll.records", "\u0665"),
+        ("max.poll.records", "0"), ("request.timeout.ms", "0"), ("request.timeout.ms", " 30000"),
+        ("fetch.max.wait.ms", "30000"), ("fetch.min.bytes", "2147483647"), ("connections.max.idle.ms", "1"),
+        ("retry.backoff.ms", "-1"), ("receive.buffer.bytes", "1e6"), ("metadata.max.age.ms", ""),
+        ("client.rack", "a b"), ("client.rack", "\n"), ("client.rack", "x" * 300), ("check.crcs", "yes"),
+        ("max.poll.records", "9" * 5000),
+    ],
+)  # fmt: skip
+def test_a_setting_that_would_stop_a_query_is_refused_and_left_out(name: str, value: str) -> None:
+    """Kept promise: no trigger's annotation stops the query of all: it is refused, and left out where it is read."""
+    [problem] = problems(annotated(trigger(), **{f"penstock.dev/consumer.{name}": value}))
+    assert problem.field == f"metadata.annotations[penstock.dev/consumer.{name}]"
+    assert len(problem.message) < 250
+    with pytest.raises(Misconfigured, match=name):
+        tuning.consumer_settings({name: value})
+    mixed = {name: value, "isolation.level": "read_committed"}
+    assert tuning.usable_consumer_settings(mixed, "trigger a/b") == {"isolation.level": "read_committed"}
+
+
+def test_a_setting_that_is_left_out_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the resource, the setting and the range."""
+    assert tuning.usable_consumer_settings({"request.timeout.ms": "0", "acks": "0"}, "Trigger shop/orders") == {}
+    assert "Trigger shop/orders" in caplog.text
+    assert "request.timeout.ms of the consumer is '0'; it must be a whole number from 10,000" in caplog.text
+    assert "acks of the consumer cannot be set" in caplog.text
+
+
+def test_every_setting_has_a_range_or_words() -> None:
+    """Of what may be chosen, only the rack is free text."""
+    assert (tuning.PRODUCER.keys() | tuning.CONSUMER) - tuning.NUMBERS.keys() - tuning.WORDS.keys() == {"client.rack"}

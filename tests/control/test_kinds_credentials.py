@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control import sinks, sources
+from penstock.control import credentials, sinks, sources
 from penstock.control.credentials import Refused
 from penstock.control.ingress import Surroundings
 from penstock.control.kinds import Resource
@@ -13,6 +13,7 @@ from penstock.control.secrets import Secrets
 from penstock.control.validate import problems
 from penstock.errors import Misconfigured, Rejected
 from penstock.kafka import java_files, secret_files, security
+from tests.certificates import Authority, needs_openssl
 from tests.control.objects import annotated, secret, service, sink, source, stored, subscription, trigger
 from tests.control.test_kinds_plans import OLD_ORDERS, among, condition_of, finding
 
@@ -83,6 +84,33 @@ def test_a_server_of_ours_beside_a_stranger_does_not_make_it_the_home_cluster(tm
     named = with_login(tls=True, user="user", password="password")
     named["spec"]["bootstrapServers"] = [given.settings.bootstrap_servers, *STRANGER]
     assert STRANGER[0] not in sources.cluster_of_source(named, given).bootstrap_servers
+
+
+@needs_openssl
+@pytest.mark.parametrize(("named", "is_kept"), [(None, True), ("same", True), ("empty", True), ("other", False)])
+def test_a_ca_that_a_secret_pins_is_the_ca_of_the_source(tmp_path: Path, named: str | None, is_kept: bool) -> None:
+    """Kept promise: user and password go only to servers with a certificate of the CA in their own Secret."""
+    pinned, other = (Authority(tmp_path / name).certificate.encode() for name in ("pinned", "other"))
+    given = around(tmp_path, {**GUARDED, "ca.crt": pinned})
+    given.secrets.write("default", "cas", {"same": pinned, "other": other, "empty": b""})
+    asking = with_login(tls=True, user="user", password="password")
+    if named is not None:
+        asking["spec"]["net"]["tls"]["caCert"] = {"secretKeyRef": {"name": "cas", "key": named}}
+    if is_kept:
+        sources.cluster_of_source(asking, given)
+        assert given.secrets.read("kafkasources.default", "legacy")["ca.crt"] == pinned
+    else:
+        with pytest.raises(Refused, match=r"Secret default/login has a ca\.crt, and the source has another CA"):
+            sources.cluster_of_source(asking, given)
+
+
+def test_secrets_with_different_cas_are_not_used_together() -> None:
+    """A password is not sent under the CA of the user's Secret; a Secret without a CA takes that of the other one."""
+    assert credentials.pinned_ca(b"", {"a": {"ca.crt": b"1"}, "b": {}}) == b"1"
+    assert credentials.pinned_ca(b"1", {"a": {}}) == b"1"
+    assert credentials.pinned_ca(b"", {"a": {}}) == b""
+    with pytest.raises(Refused, match="Secret b has a ca"):
+        credentials.pinned_ca(b"", {"a": {"ca.crt": b"1"}, "b": {"ca.crt": b"2"}})
 
 
 @pytest.mark.parametrize("changed", [{"penstock.dev/kafka-keys": "api-token"}, {"penstock.dev/servers": None}])

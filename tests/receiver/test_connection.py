@@ -42,7 +42,7 @@ class FailingIngress:
             raise RuntimeError(f"{step} failed")
 
 
-def _answer(step: str) -> bytes:
+def _answer(step: str, request: bytes = REQUEST) -> bytes:
     """What a connection answers to a request."""
 
     async def story() -> bytes:
@@ -51,7 +51,7 @@ def _answer(step: str) -> bytes:
         server = await asyncio.get_running_loop().create_server(lambda: Connection(site), "127.0.0.1", 0)
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            writer.write(REQUEST)
+            writer.write(request)
             line = await asyncio.wait_for(reader.readline(), 20)
             writer.close()
             await asyncio.to_thread(until, lambda: not site.connections, "the end of the connection")
@@ -84,6 +84,21 @@ def test_a_callback_of_the_parser_that_fails_is_a_logged_500(
     with caplog.at_level(logging.ERROR):
         assert _answer("").startswith(b"HTTP/1.1 500 ")
     assert "RuntimeError: a callback failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status"),
+    [
+        (b"Host: h", b"Host: a, b", b"400"),
+        (b"Host: h", b"Host: a b@c", b"400"),
+        (b"/x", b"http://other/x", b"400"),
+        (b"/x", b"http://h:80/x", b"202"),
+        (b"Host: h", b"Host: H.:8080", b"202"),
+    ],
+)
+def test_the_host_of_every_request_is_checked(before: bytes, after: bytes, status: bytes) -> None:
+    """A Host with two meanings is 400 also when nothing else in the head is unusual."""
+    assert _answer("", REQUEST.replace(before, after)).split()[1] == status
 
 
 class SlowIngress(FailingIngress):

@@ -6,7 +6,7 @@ any password of the namespace to a server of their own. So:
 - a user and a password come from the keys that are meant for them (``USER_KEYS``, ``PASSWORD_KEYS``), or from keys
   that the Secret itself lists in ``penstock.dev/kafka-keys``;
 - they are never sent with less protection than the Secret asks for: without TLS where it names a protocol with TLS,
-  or with a mechanism other than its own;
+  or with a mechanism other than its own; a Secret with a ``ca.crt`` is for servers whose certificates that CA signs;
 - a Secret that names its servers (``penstock.dev/servers``) is for these only, also for brokers, channels and sinks.
 
 Pure. Called by ``sources`` and ``clusters``; every refusal is a condition of the resource.
@@ -54,6 +54,24 @@ def check_protection(data: Mapping[str, bytes], shown: str, *, has_tls: bool, me
             f"Secret {shown} is for a mechanism other than {mechanism}",
             hint="in spec.net.sasl.type, name the key of the Secret that holds its mechanism",
         )
+
+
+def pinned_ca(named: bytes, holders: Mapping[str, Mapping[str, bytes]]) -> bytes:
+    """The CA of a source: the one that it names, or that of the Secrets that its user and password come from.
+
+    ``holders`` is the data of these Secrets by name. Brokers, channels and sinks take a Secret as a whole, so they
+    cannot name another CA.
+    """
+    found = named
+    for shown, data in holders.items():
+        own = data.get("ca.crt", b"")
+        if own and found and own != found:
+            raise Refused(
+                f"Secret {shown} has a ca.crt, and the source has another CA",
+                hint="leave out spec.net.tls.caCert, or let it name the ca.crt of that Secret",
+            )
+        found = found or own
+    return found
 
 
 def check_servers(servers: str, secret: Resource, shown: str) -> None:

@@ -135,35 +135,51 @@ def _credentials(source: Resource, around: Surroundings) -> dict[str, bytes] | N
         return None
     protocol = "SASL_SSL" if has_sasl and has_tls else "SASL_PLAINTEXT" if has_sasl else "SSL"
     data = {"protocol": protocol.encode()}
+    holders = _holders(source, sasl, around) if has_sasl else {}
     if has_sasl:
-        data |= _login(source, sasl, around, has_tls=has_tls)
+        data |= _login(source, sasl, around, holders, has_tls=has_tls)
     if has_tls:
         for field, key in (("caCert", "ca.crt"), ("cert", "user.crt"), ("key", "user.key")):
             if (value := _looked_up(source, tls.get(field), around)) is not None:
                 data[key] = value
         if "user.crt" not in data:
             data["user.skip"] = b"true"
+        if ca := credentials.pinned_ca(data.get("ca.crt", b""), holders):
+            data["ca.crt"] = ca
     return data
 
 
-def _login(source: Resource, sasl: dict[str, Any], around: Surroundings, *, has_tls: bool) -> dict[str, bytes]:
-    """Mechanism, user and password, if their Secrets allow this use."""
+def _holders(source: Resource, sasl: dict[str, Any], around: Surroundings) -> dict[str, secret_files.Data]:
+    """The data of the Secrets that user and password come from, if these keys may be used."""
     namespace = namespace_of(source)
-    holders: dict[str, secret_files.Data] = {}  # the data of the Secrets that user and password come from
+    holders = {}
     for field in ("user", "password"):
         reference = (sasl.get(field) or {}).get("secretKeyRef")
         if reference:
             name = str(reference["name"])
+            shown = f"{namespace}/{name}"
             secret = around.lookup(SECRET.name, namespace, name)
-            credentials.check_key(field, str(reference["key"]), secret, f"{namespace}/{name}")
-            holders[name] = around.secrets.read(namespace, name)
+            credentials.check_key(field, str(reference["key"]), secret, shown)
+            holders[shown] = around.secrets.read(namespace, name)
+    return holders
+
+
+def _login(
+    source: Resource,
+    sasl: dict[str, Any],
+    around: Surroundings,
+    holders: dict[str, secret_files.Data],
+    *,
+    has_tls: bool,
+) -> dict[str, bytes]:
+    """Mechanism, user and password, if their Secrets may be used so."""
     own = next((each for data in holders.values() if (each := credentials.mechanism_of(data))), "PLAIN")
     asked = _looked_up(source, sasl.get("type"), around)
     mechanism = asked.decode("latin-1").strip() if asked else own
     if mechanism not in MECHANISMS:  # a source may name any key, so no message quotes its value
         raise Unusable(f"spec.net.sasl.type is unknown; valid are {', '.join(MECHANISMS)}")
-    for name, data in holders.items():
-        credentials.check_protection(data, f"{namespace}/{name}", has_tls=has_tls, mechanism=mechanism)
+    for shown, data in holders.items():
+        credentials.check_protection(data, shown, has_tls=has_tls, mechanism=mechanism)
     return {
         "sasl.mechanism": mechanism.encode("latin-1"),
         "user": _looked_up(source, sasl.get("user"), around) or b"",

@@ -2,13 +2,20 @@
 
 Only what makes a client faster, smaller or more patient. What is promised to senders and subscribers (acknowledged by
 all replicas, in order, from the ledger's positions) and who we are is not for a resource to set; nor is anything that
-names a class or a file. Checked when a resource is applied, and again where a client is made.
+names a class or a file. A number has a range, since the settings of all triggers of a topic meet in one query: one
+that Kafka's client refuses, or with which it reads nothing, would stop all of them.
+
+Checked when a resource is applied, and again where a client is made: there a producer with an invalid setting is
+refused, which concerns one address only; of a consumer the setting is left out and logged.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import Misconfigured
+
+logger = logging.getLogger("penstock.kafka")
 
 # Java's name: librdkafka's
 PRODUCER = {
@@ -54,8 +61,31 @@ CONSUMER = frozenset(
     }
 )
 
-NUMBERS = (".ms", ".bytes", ".size", ".level", ".records")
-_NUMBER = re.compile("[0-9]{1,19}")
+# Least and most. The waiting of a fetch ends before its request and its connection time out.
+MEGABYTE = 1024 * 1024
+NUMBERS = {
+    "batch.size": (1, 16 * MEGABYTE),
+    "compression.level": (0, 12),
+    "connections.max.idle.ms": (10_000, 3_600_000),
+    "default.api.timeout.ms": (10_000, 600_000),
+    "fetch.max.bytes": (1024, 100 * MEGABYTE),
+    "fetch.max.wait.ms": (0, 5_000),
+    "fetch.min.bytes": (1, MEGABYTE),
+    "linger.ms": (0, 1_000),
+    "max.partition.fetch.bytes": (1024, 100 * MEGABYTE),
+    "max.poll.records": (1, 100_000),
+    "metadata.max.age.ms": (1_000, 3_600_000),
+    "receive.buffer.bytes": (4096, 16 * MEGABYTE),
+    "reconnect.backoff.max.ms": (10, 60_000),
+    "reconnect.backoff.ms": (10, 60_000),
+    "request.timeout.ms": (10_000, 300_000),
+    "retry.backoff.max.ms": (10, 10_000),
+    "retry.backoff.ms": (10, 10_000),
+    "send.buffer.bytes": (4096, 16 * MEGABYTE),
+    "socket.connection.setup.timeout.max.ms": (1_000, 60_000),
+    "socket.connection.setup.timeout.ms": (1_000, 60_000),
+    "sticky.partitioning.linger.ms": (0, 1_000),
+}
 WORDS = {
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "isolation.level": ("read_uncommitted", "read_committed"),
@@ -63,6 +93,10 @@ WORDS = {
     "client.dns.lookup": ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
 }
 
+_NUMBER = re.compile(r"[0-9]{1,10}")
+_TEXT = re.compile(r"[!-~]{1,255}")
+LONGEST_SHOWN = 40
+LONGEST_NAME = 100
 
 # What users of Kafka often set, and why it is not theirs to set here.
 PROMISED = {
@@ -86,27 +120,44 @@ PROMISED = {
 
 def producer_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """For librdkafka. Raises Misconfigured for one that a resource may not choose."""
-    _check(settings, PRODUCER, "producer")
+    for name, value in settings.items():
+        _check(name, value, PRODUCER, "producer")
     return {PRODUCER[name]: value for name, value in settings.items()}
 
 
 def consumer_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """For Java. Raises Misconfigured for one that a resource may not choose."""
-    _check(settings, CONSUMER, "consumer")
+    for name, value in settings.items():
+        _check(name, value, CONSUMER, "consumer")
     return dict(settings)
 
 
-def _check(settings: Mapping[str, str], known: Iterable[str], whose: str) -> None:
+def usable_consumer_settings(settings: Mapping[str, str], whose: str) -> dict[str, str]:
+    """The same, but what is invalid is left out and logged, with the resource that it is from."""
+    found: dict[str, str] = {}
     for name, value in settings.items():
-        if name in PROMISED:
-            raise Misconfigured(f"{name} of the {whose} cannot be set: {PROMISED[name]}", hint="leave it out")
-        if name not in known:
-            raise Misconfigured(
-                f"{name} of the {whose} cannot be set", hint=f"what can be set: {', '.join(sorted(known))}"
-            )
-        if "${" in value:  # Kafka's client would look up what it refers to
-            raise Misconfigured(f"{name} of the {whose} refers to something else; write the value itself")
-        if name.endswith(NUMBERS) and name not in WORDS and not _NUMBER.fullmatch(value.strip()):
-            raise Misconfigured(f"{name} of the {whose} is {value!r}, which is no number")
-        if name in WORDS and value not in WORDS[name]:
-            raise Misconfigured(f"{name} of the {whose} is {value!r}; it is one of {', '.join(WORDS[name])}")
+        try:
+            found |= consumer_settings({name: value})
+        except Misconfigured as error:
+            logger.warning("a setting of %s is left out: %s", whose, error.message)
+    return found
+
+
+def _check(name: str, value: str, known: Iterable[str], whose: str) -> None:
+    if name in PROMISED:
+        raise Misconfigured(f"{name} of the {whose} cannot be set: {PROMISED[name]}", hint="leave it out")
+    if name not in known:
+        known_names = f"what can be set: {', '.join(sorted(known))}"
+        raise Misconfigured(f"{name[:LONGEST_NAME]!a} of the {whose} cannot be set", hint=known_names)
+    if "${" in value:  # Kafka's client would look up what it refers to
+        raise Misconfigured(f"{name} of the {whose} refers to something else; write the value itself")
+    shown = f"{name} of the {whose} is {value[:LONGEST_SHOWN]!a}"
+    if name in WORDS:
+        if value not in WORDS[name]:
+            raise Misconfigured(f"{shown}; it is one of {', '.join(WORDS[name])}")
+    elif name in NUMBERS:
+        least, most = NUMBERS[name]
+        if not _NUMBER.fullmatch(value) or not least <= int(value) <= most:
+            raise Misconfigured(f"{shown}; it must be a whole number from {least:,} to {most:,}")
+    elif not _TEXT.fullmatch(value):
+        raise Misconfigured(f"{shown}; it must be text in ASCII without spaces")

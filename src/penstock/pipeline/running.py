@@ -14,7 +14,7 @@ from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection, Producer
 from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger
-from penstock.kafka.tuning import consumer_settings
+from penstock.kafka.tuning import usable_consumer_settings
 from penstock.pipeline.gears import Gear
 from penstock.pipeline.leaving import LeavingQueries
 from penstock.pipeline.marks import WorkerWatch
@@ -52,7 +52,8 @@ class Environment:
         """Settings of Spark's Kafka client: what was chosen, by the first where they differ, and the cluster's."""
         chosen: dict[str, str] = {}
         for each in subscriptions:
-            chosen = consumer_settings(each.settings) | chosen
+            whose = f"{each.kind} {each.namespace}/{each.name}"
+            chosen = usable_consumer_settings(each.settings, whose) | chosen
         return chosen | self.clusters.java_settings(cluster_of(subscriptions))
 
     def limits(self, *, may_park: bool) -> Limits:

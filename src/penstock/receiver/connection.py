@@ -17,7 +17,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from penstock.receiver import answers
 from penstock.receiver.answers import Answer
-from penstock.receiver.heads import flaw
+from penstock.receiver.heads import HOST, flaw
 from penstock.receiver.inflight import HEADER_OVERHEAD_BYTES
 from penstock.receiver.request import Request, framing_again, path_of, slice_end
 from penstock.receiver.sending import MOST_PIPELINED, UNREAD_BYTES, Sender, Slot
@@ -28,6 +28,8 @@ logger = logging.getLogger("penstock.receiver")
 SMALL_BYTES = 16 * 1024  # a larger read is cut into slices, between which parsing can stop
 MOST_IN_A_TURN = 64  # slices of a large read, before other connections get their turn
 MOST_FRAMING_PER_BYTE = 8  # a chunk of one byte comes with five bytes of framing
+SLASH = ord("/")
+NO_HOST = b"-,"  # not a host
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -227,7 +229,8 @@ class Connection(Sender):
             or b"connection" in by_name
             or b"transfer-encoding" in by_name
             or b"te" in by_name
-            or b"host" not in by_name
+            or not HOST.fullmatch(by_name.get(b"host", NO_HOST))
+            or self._url[0] != SLASH
             or len(by_name) != len(headers)
         ) and self._refuse_flaw(request):
             return
@@ -240,7 +243,7 @@ class Connection(Sender):
 
     def _refuse_flaw(self, request: Request) -> bool:
         version = self._parser.get_http_version()
-        found = flaw(version, request.by_name, request.headers)
+        found = flaw(version, request.by_name, request.headers, self._url)
         if found is not None:
             self._refuse(answers.refusal(400, found))
         elif version == "1.0":

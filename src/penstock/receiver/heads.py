@@ -1,11 +1,15 @@
 """Refuses heads that the parser accepts, but that two servers could understand in different ways.
 
 A proxy in front of the receiver and the receiver itself must agree where a request ends and which host it is for. So
-a head that RFC 9112 forbids is refused and never repaired. Called by the connection, for the few heads that need it.
+a head that RFC 9112 forbids is refused and never repaired. Called by the connection, for the few heads that need it;
+``HOST`` is for all of them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+
+from httptools import HttpParserError, parse_url
 
 SPOKEN = ("1.1", "1.0")
 
@@ -20,16 +24,25 @@ STAND_ONCE = frozenset(
     )
 )  # fmt: skip
 ATTRIBUTE = b"ce-"
+# One host, with a port or without; [::1] in brackets. Nothing that a proxy could cut in another way.
+HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._~-]*)(?::([0-9]{0,5}))?[ \t]*")
+PORTS = {b"http": 80, b"https": 443}
 
 
-def flaw(version: str, by_name: Mapping[bytes, bytes], headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+def flaw(
+    version: str, by_name: Mapping[bytes, bytes], headers: Sequence[tuple[bytes, bytes]], target: bytes = b"/"
+) -> str | None:
     """Why the head is refused, or None. ``by_name`` has the last value of each header."""
     if version not in SPOKEN:
         return f"HTTP/{version} is not supported, only HTTP/1.1 and HTTP/1.0"
     if version == "1.1" and b"host" not in by_name:
         return "the header host is missing"
-    if b"," in by_name.get(b"host", b""):
-        return "the header host names two hosts"
+    host = HOST.fullmatch(by_name.get(b"host", b""))
+    if host is None:
+        return "the header host is not one host, with a port or without"
+    is_whole_url = b"://" in target and not target.startswith(b"/")
+    if b"host" in by_name and is_whole_url and not _is_for(target, host):
+        return "the header host is not the host of the request's target"
     if len(by_name) != len(headers):
         for name, number in Counter(name for name, _ in headers).items():
             if number > 1 and (name in STAND_ONCE or name.startswith(ATTRIBUTE)):
@@ -43,3 +56,14 @@ def flaw(version: str, by_name: Mapping[bytes, bytes], headers: Sequence[tuple[b
     if b"chunked" in by_name.get(b"te", b"").lower():
         return "the header te must not name chunked"
     return None
+
+
+def _is_for(target: bytes, host: re.Match[bytes]) -> bool:
+    """Whether a target that is a whole URL is for this host."""
+    try:
+        parts = parse_url(target)
+    except HttpParserError:
+        return False
+    default = PORTS.get(parts.schema.lower(), 0)
+    is_same = parts.host.lower() == host[1].lower().strip(b"[]")
+    return is_same and (parts.port or default) == int(host[2] or default) and parts.userinfo is None

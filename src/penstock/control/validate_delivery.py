@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from penstock.control import names, times
 from penstock.control.durations import seconds_of
 from penstock.control.kinds import nearest
+from penstock.control.validate_parts import address_problems
 from penstock.errors import Misconfigured
 from penstock.filter.check import Problem
 from penstock.kafka import tuning
@@ -96,7 +97,7 @@ def _uri_problems(uri: Any, where: str, *, relative: bool) -> list[Problem]:
         return [Problem(where, f'"{uri}" must be absolute and begin with http:// or https://')]
     if not parts.hostname or not port_is_fine:
         return [Problem(where, f'"{uri}" has no host to connect to')]
-    return []
+    return address_problems(unquote(parts.hostname), where)
 
 
 def delivery_problems(delivery: Any, where: str) -> list[Problem]:

@@ -1,7 +1,7 @@
 """Attacks on Secrets: resources that want a Secret's user and password sent to a Kafka of the attacker."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -43,7 +43,7 @@ def key(key_: str, of: str) -> Body:
     return {"secretKeyRef": {"name": of, "key": key_}}
 
 
-def asking(name: str, servers: list[str], *, tls: Body | None = None, **sasl: str) -> Body:
+def asking(name: str, servers: list[str], sasl: Mapping[str, str], tls: Body | None = None) -> Body:
     """A source that wants the values of these keys sent to these servers."""
     net: Body = {"sasl": {"enable": True, **{field: key(key_, name) for field, key_ in sasl.items()}}}
     if tls is not None:
@@ -76,7 +76,7 @@ def test_a_login_that_is_meant_for_the_server_is_sent(
     given = secret(name, protocol="SASL_PLAINTEXT", user=user, password=password)
     if is_named:
         given = annotated(given, **{"penstock.dev/servers": stranger.server})
-    with controller.applied(given, asking(name, [stranger.server], **MEANT)):
+    with controller.applied(given, asking(name, [stranger.server], MEANT)):
         until(lambda: user.encode() in stranger.came and password.encode() in stranger.came, "the login")
 
 
@@ -98,7 +98,7 @@ def test_only_the_keys_that_are_meant_are_sent(
     controller: Reconciling, stranger: Stranger, name: str, keys: dict[str, str], data: dict[str, str]
 ) -> None:
     """Kept promise: a source cannot have other keys of a Secret sent, and its condition names the field."""
-    asked = asking(name, [stranger.server], **keys)
+    asked = asking(name, [stranger.server], keys)
     with controller.applied(secret(name, **data), asked):
         refused = controller.condition(asked, "ConnectionEstablished", "False")
         assert refused["reason"] == "SecretRefused"
@@ -125,7 +125,7 @@ def test_a_login_is_never_sent_with_less_protection_than_its_secret_has(
     tls: Body | None,
 ) -> None:  # fmt: skip
     """Kept promise: user and password of a Secret for TLS or SCRAM do not leave as PLAIN in clear."""
-    asked = asking(name, [stranger.server], tls=tls, **sasl)
+    asked = asking(name, [stranger.server], sasl, tls)
     with controller.applied(secret(name, **data), asked):
         refused = controller.condition(asked, "ConnectionEstablished", "False")
         assert refused["reason"] == "SecretRefused"
@@ -137,7 +137,7 @@ def test_a_login_for_tls_is_not_sent_to_a_server_that_speaks_none(
     controller: Reconciling, stranger: Stranger, name: str
 ) -> None:
     """Kept promise: with TLS asked for, a server in clear gets the begin of TLS and no login."""
-    asked = asking(name, [stranger.server], tls={"enable": True}, **MEANT)
+    asked = asking(name, [stranger.server], MEANT, {"enable": True})
     with controller.applied(secret(name, **SCRAM), asked):
         until(lambda: b"\x16\x03" in stranger.came, "the begin of TLS")
         controller.condition(asked, "ConnectionEstablished", "False")
@@ -151,7 +151,7 @@ def test_a_user_or_a_password_alone_is_guarded_by_its_own_secret(
 ) -> None:
     """Kept promise: taking the two from different Secrets evades neither's protection."""
     weak = secret(f"weak-{name}", user="mallory", password="mine", protocol="SASL_PLAINTEXT")
-    asked = asking(f"weak-{name}", [stranger.server], **MEANT)
+    asked = asking(f"weak-{name}", [stranger.server], MEANT)
     asked["spec"]["net"]["sasl"][field] = key(field, name)
     with controller.applied(weak, secret(name, **SCRAM), asked):
         assert controller.condition(asked, "ConnectionEstablished", "False")["reason"] == "SecretRefused"
@@ -169,7 +169,7 @@ def test_a_secret_goes_only_to_the_servers_that_it_names(
         "in one text with the right one": [f"{OWN_SERVER},{stranger.server}"],
     }[place]
     given = secret(name, protocol="SASL_PLAINTEXT", **LOGIN)
-    asked = asking(name, servers, **MEANT)
+    asked = asking(name, servers, MEANT)
     with controller.applied(annotated(given, **{"penstock.dev/servers": OWN_SERVER}), asked):
         refused = controller.condition(asked, "ConnectionEstablished", "False")
         assert refused["reason"] == "SecretRefused"
@@ -183,7 +183,7 @@ def test_what_a_secret_is_for_is_not_changed_by_who_does_not_know_it(
 ) -> None:
     """Kept promise: applying a Secret as it is shown, with other servers or keys, changes nothing."""
     given = annotated(secret(name, **LOGIN), **{"penstock.dev/servers": OWN_SERVER})
-    asked = asking(name, [stranger.server], user="api-token", password="password")
+    asked = asking(name, [stranger.server], {"user": "api-token", "password": "password"})
     with controller.applied(given, asked):
         shown = controller.get(given)
         assert shown is not None

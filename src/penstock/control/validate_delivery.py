@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from penstock.access.addresses import is_plain_authority
 from penstock.control import names, times
 from penstock.control.durations import seconds_of
 from penstock.control.kinds import nearest
-from penstock.control.validate_parts import shown_briefly
+from penstock.control.validate_parts import address_problems, shown_briefly
 from penstock.errors import Misconfigured
 from penstock.filter.check import Problem
 from penstock.kafka import tuning
@@ -100,7 +100,7 @@ def _uri_problems(uri: Any, where: str, *, relative: bool) -> list[Problem]:
         return [Problem(where, f'"{uri}" has no host to connect to')]
     if not is_plain_authority(parts.netloc):
         return [Problem(where, f'"{uri}": {shown_briefly(parts.hostname)} is not a DNS name or an IP address')]
-    return []
+    return address_problems(unquote(parts.hostname), where)
 
 
 def delivery_problems(delivery: Any, where: str) -> list[Problem]:

@@ -99,9 +99,14 @@ def host_problems(host: str, where: str) -> list[Problem]:
     """A host: a DNS name or an IP address, without port, user, path or brackets."""
     if not is_host(host):
         return [Problem(where, f"{shown_briefly(host)} is not a host: a DNS name or an IP address, and nothing else")]
+    return address_problems(host, where)
+
+
+def address_problems(host: str, where: str) -> list[Problem]:
+    """An address, in any spelling, that no setting allows. What a name resolves to is checked when it is used."""
     literal = literal_address(host)
     why = ALWAYS.refusal(literal) if literal else ""
-    return [Problem(where, f'"{host}" {why}')] if why else []
+    return [Problem(where, f"{shown_briefly(host)} {why}")] if why else []
 
 
 def shown_briefly(value: Any) -> str:

@@ -196,9 +196,10 @@ class Lookout:
         self._stopping.set()
 
     def _look(self) -> None:
-        contact = Contact(self._connection)
+        contact: Contact | None = None
         while not self._stopping.is_set():
             try:
+                contact = contact or Contact(self._connection)  # raises when an address is refused or not known yet
                 contact.check(PATIENCE_SECONDS)
                 self._saw(None)
             except PenstockError as error:
@@ -207,7 +208,8 @@ class Lookout:
                 logger.exception("%s", self._connection.label)
                 self._saw(Unavailable(f"{self._connection.label} cannot be asked: {type(error).__name__}"))
             self._stopping.wait(LOOK_SECONDS if self._problem is None else AGAIN_SECONDS)
-        contact.close()
+        if contact is not None:
+            contact.close()
 
     def _saw(self, problem: PenstockError | None) -> None:
         before, self._problem = self._problem, problem

@@ -271,7 +271,7 @@ class Connection(Sender):
         if self._lingering or request is None:
             return
         if self._parser.should_upgrade() and request.method != b"CONNECT":
-            return  # its body follows, see _ignore_upgrade
+            return  # its body follows, see _framing_again
         slot = Slot(self, self._held_bytes, self._closes, request.method == b"HEAD")
         self._slots.append(slot)
         request.body = bytes(self._body)  # the same object if it is bytes already

@@ -13,12 +13,15 @@ from httptools import HttpParserError, parse_url
 
 SPOKEN = ("1.1", "1.0")
 
-# Headers with one value. Others, like Accept or X-Forwarded-For, are lists: they may occur more than once.
+# Headers with one value, and all that decide what is stored, together with ``ce-*``: of two, a proxy could read the
+# first one and we the last. Others, like Accept or X-Forwarded-For, are lists or are not read at all: they may occur
+# more than once, and change nothing of the event.
 STAND_ONCE = frozenset(
     (
         b"authorization", b"content-encoding", b"content-language", b"content-length", b"content-location",
         b"content-md5", b"content-range", b"content-type", b"date", b"expect", b"from", b"host", b"max-forwards",
-        b"origin", b"proxy-authorization", b"referer", b"te", b"traceparent", b"transfer-encoding", b"user-agent",
+        b"origin", b"proxy-authorization", b"referer", b"te", b"traceparent", b"tracestate", b"transfer-encoding",
+        b"user-agent",
         b"k-network-hash", b"k-network-probe", b"webhook-request-callback", b"webhook-request-origin",
         b"webhook-request-rate",
     )

@@ -9,13 +9,14 @@ import pytest
 
 from penstock.contract.model import CONTRACT_TOPIC, REPORT_TOPIC, RESOURCES_TOPIC
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.groups import Groups
 from penstock.kafka.table import Table
 from tests.conftest import System
 from tests.disk import contents
 from tests.kafka import secure
 from tests.kafka.secure import PASSWORD, SecureKafka
 from tests.sink import Sink
-from tests.system.resources import apply, broker, remove, trigger
+from tests.system.resources import apply, broker, get, remove, trigger
 from tests.system.test_delivery import ids, send
 from tests.system.test_kinds import SOON_SECONDS, kafka_sink, ready, ref, source
 from tests.waiting import until
@@ -168,3 +169,50 @@ def test_a_secret_that_stops_working_is_told_and_heals(
 
     until(arrives, "events arrive again", 60)
     remove(penstock_up, *resources, reader)
+
+
+def test_a_group_is_deleted_in_the_cluster_of_its_topic_and_nowhere_else(
+    penstock_up: System, sink: MakeSink, kafka: SecureKafka
+) -> None:
+    """Kept promise: of a trigger or source on another cluster that is deleted, the group goes there; a group at home
+    with the same name stays as it is."""
+    subscriber = sink()
+    login = {"secret": {"ref": {"name": "distant-login"}}}
+    keys = {name: {"secretKeyRef": {"name": "distant-login", "key": key}} for name, key in
+            (("user", "user"), ("password", "password"), ("type", "sasl.mechanism"))}  # fmt: skip
+    net = {
+        "sasl": {"enable": True, **keys},
+        "tls": {"enable": True, "caCert": {"secretKeyRef": {"name": "distant-login", "key": "ca.crt"}}},
+    }
+    servers = [kafka.address("SASLTLS")]
+    there = on_secure(kafka, "distant")
+    reads = trigger("reads-distant", "distant", subscriber.url + "/reads")
+    to_topic = kafka_sink("distant-topic", "distant-records", numPartitions=1, bootstrapServers=servers, auth=login)
+    takes = source("takes-distant", "distant-records", subscriber.url + "/takes", bootstrapServers=servers, net=net)
+    put(penstock_up, *there[:2])
+    apply(penstock_up, there[2], reads, to_topic, takes)
+    send(penstock_up, "distant", "d")
+    send(penstock_up, "distant-topic", "r")
+    subscriber.wait_for(1, "/reads", 60)
+    subscriber.wait_for(1, "/takes", 60)
+
+    uid = get(penstock_up, "kafkasource", "takes-distant")["metadata"]["uid"]
+    names = ("knative-trigger-default-reads-distant", f"knative-kafka-source-{uid}")
+    far, near = Groups(kafka.plain), Groups(KafkaConnection(penstock_up.bootstrap_servers))
+    try:
+        until(lambda: all(far.offsets(names)[each] for each in names), "both groups are in the other cluster")
+        for name in names:
+            near.commit(name, CONTRACT_TOPIC, {0: 5}, "a test")
+        before = near.offsets(names)
+        assert all(before[each] for each in names)
+        remove(penstock_up, reads, takes)
+        until(lambda: not any(far.offsets(names)[each] for each in names), "both groups are deleted there")
+        for target in ("trigger/reads-distant", "kafkasource/takes-distant"):
+            assert penstock_up.run("wait", target, "--for=delete", "--timeout=60s").returncode == 0
+        assert near.offsets(names) == before
+    finally:
+        for name in names:
+            near.delete(name)
+        far.close()
+        near.close()
+    remove(penstock_up, there[2], to_topic, *there[:2])

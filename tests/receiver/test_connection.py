@@ -101,6 +101,23 @@ def test_the_host_of_every_request_is_checked(before: bytes, after: bytes, statu
     assert _answer("", REQUEST.replace(before, after)).split()[1] == status
 
 
+def test_the_host_is_checked_when_it_changes() -> None:
+    """A valid Host is not a licence for the next request of the same connection."""
+
+    async def story() -> bytes:
+        site = Site(ReceiverSettings(), cast(Ingress, FailingIngress("")), Inflight(10, 1_000_000))
+        server = await asyncio.get_running_loop().create_server(lambda: Connection(site), "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(REQUEST * 2 + REQUEST.replace(b"Host: h", b"Host: h,") + REQUEST)
+            answered = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+        return answered
+
+    statuses = [line.split()[1] for line in asyncio.run(story()).split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    assert statuses == [b"202", b"202", b"400"]
+
+
 class SlowIngress(FailingIngress):
     """A path whose answers never come."""
 

@@ -29,7 +29,6 @@ SMALL_BYTES = 16 * 1024  # a larger read is cut into slices, between which parsi
 MOST_IN_A_TURN = 64  # slices of a large read, before other connections get their turn
 MOST_FRAMING_PER_BYTE = 8  # a chunk of one byte comes with five bytes of framing
 SLASH = ord("/")
-NO_HOST = b"-,"  # not a host
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -46,6 +45,7 @@ class Connection(Sender):
         self._received = 0.0  # when the last bytes came, seconds since the epoch
         self._is_unfinished = False  # whether a part of a request is held, as site.unfinished knows
         self._size = 0
+        self._host: bytes | None = None  # of the last request: mostly the next one has the same
         self._clear()
 
     def _clear(self) -> None:
@@ -223,17 +223,20 @@ class Connection(Sender):
             self._refuse_head()
             return
         by_name = request.by_name
+        host = by_name.get(b"host")
         self._closes = not parser.should_keep_alive()
         if (
             self._closes  # also because it is not HTTP/1.1
             or b"connection" in by_name
             or b"transfer-encoding" in by_name
             or b"te" in by_name
-            or not HOST.fullmatch(by_name.get(b"host", NO_HOST))
+            or host is None
+            or (host != self._host and not HOST.fullmatch(host))
             or self._url[0] != SLASH
             or len(by_name) != len(headers)
         ) and self._refuse_flaw(request):
             return
+        self._host = host
         if int(by_name.get(b"content-length", b"0")) > self._body_limit:
             self._refuse_body()
             return

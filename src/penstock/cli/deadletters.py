@@ -110,7 +110,8 @@ def show_one(  # noqa: PLR0913 - options
 
     options.checked(output, "yaml", "json")
     asked = _asked(_whose(trigger, of), None, None, None if everywhere else namespace)
-    found = _ask(server, {**asked, "ids": id_, "event": "1", "redriven": "1"})["items"]
+    answer = _ask(server, {**asked, "ids": id_, "event": "1", "redriven": "1"})
+    found = answer["items"]
     if not found:
         raise Rejected(f"there is no dead letter of an event {id_}", hint="`penstock deadletters list` shows them")
     for item in found:
@@ -118,6 +119,8 @@ def show_one(  # noqa: PLR0913 - options
             show_json(item, line=len(found) > 1)
         else:
             show_yaml(item)
+    if answer["events_left_out"]:
+        say(f"{answer['events_left_out']} of them are shown without the event: together they are too large")
 
 
 @deadletters.command()

@@ -7,7 +7,8 @@ are read when somebody wants to see one. Sending them once more is in ``redrive.
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,6 +26,8 @@ from penstock.kafka.dead_letters import DeadLetters
 
 MOST = 1000  # in one answer, and sent again by one request
 MOST_GROUPS = 500
+EVENT_BYTES = 4 * 1024 * 1024  # of the events in one answer; parsed they take many times as much
+READ_AT_A_TIME = 50  # letters
 FRESH_SECONDS = 60.0  # a failure as young as this says that the subscriber still fails
 _CODE = re.compile("[0-9]{1,3}")
 
@@ -83,22 +86,38 @@ def wanted_of(asked: Mapping[str, Any]) -> Wanted:
 
 
 def listing(world: World, wanted: Wanted, *, with_events: bool) -> dict[str, Any]:
-    """The newest of them, and whether there are more."""
+    """The newest of them, and whether there are more. The newest have their events, up to EVENT_BYTES."""
     index = world.dead_letters
     index.wait_until_current()
     found = index.find(wanted, with_redriven=wanted.with_redriven)
     chosen = found[-MOST:]
-    events = _events(world, chosen) if with_events else {}
+    events, left_out = _events(world, chosen) if with_events else ({}, 0)
     places = {(each.subscription, each.topic): _place(world, each) for each in chosen}
     items = [
         {**_shown(each, events.get(each.key)), "place": places[each.subscription, each.topic]}
         for each in reversed(chosen)
     ]
-    return {"items": items, "more": len(found) > len(chosen) or index.is_more}
+    answer = {"items": items, "more": len(found) > len(chosen) or index.is_more}
+    return {**answer, "events_left_out": left_out} if with_events else answer
 
 
-def _events(world: World, letters: Iterable[Indexed]) -> dict[str, DeadLetter]:
-    return {each.key: each for each in DeadLetters(world.connection).at(each.record for each in letters)}
+def _events(world: World, letters: Sequence[Indexed]) -> tuple[dict[str, DeadLetter], int]:
+    """By key, of the newest letters; and how many others had no room."""
+    found: dict[str, DeadLetter] = {}
+    room, is_full = EVENT_BYTES, False
+    for end in range(len(letters), 0, -READ_AT_A_TIME):
+        some: deque[DeadLetter] = deque()  # the oldest first, since a topic is read forwards
+        records = [each.record for each in letters[max(0, end - READ_AT_A_TIME) : end]]
+        for letter in DeadLetters(world.connection).at(records):
+            some.append(letter)
+            room -= len(bytes(letter.event))
+            while room < 0 and len(some) + len(found) > 1:
+                room += len(bytes(some.popleft().event))
+                is_full = True
+        found |= {each.key: each for each in some}
+        if is_full:
+            return found, len(letters) - len(found)
+    return found, 0
 
 
 def _place(world: World, letter: Indexed) -> str:

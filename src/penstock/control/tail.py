@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from typing import Any
 
 import msgspec
@@ -41,7 +42,11 @@ logger = logging.getLogger("penstock.control")
 
 ROWS_PER_SECOND = 50
 MOST_JUDGED = 1000  # a second
+JUDGED_BYTES = 4 * 1024 * 1024  # of events in a question to the dispatcher, before they become JSON
 LONGEST_DATA = 2048
+LONGEST_VALUE = 1024  # of an attribute, in characters
+MOST_ATTRIBUTES = 50
+QUEUE_BYTES = 1024 * 1024  # that wait for one reader
 WAIT_SECONDS = 0.2
 STILL_HERE = b": still here\n\n"
 
@@ -139,7 +144,7 @@ class Tail:
                 self._second.skipped += 1
 
     def _judged(self, events: list[Stored]) -> list[Stored]:
-        room = max(0, MOST_JUDGED - self._second.judged)
+        room = min(max(0, MOST_JUDGED - self._second.judged), _fitting(events, JUDGED_BYTES))
         judged, others = events[:room], events[room:]
         self._second.judged += len(judged)
         self._second.skipped += len(others)
@@ -160,36 +165,74 @@ class Tail:
         self._second = Second()
 
 
+def _fitting(events: list[Stored], most_bytes: int) -> int:
+    """How many of them, from the first."""
+    sizes = accumulate(len(each.found.value or b"") for each in events)
+    return sum(size <= most_bytes for size in sizes)
+
+
 def _shown(event: Stored) -> Line:
-    """A row with its data, cut short. Only data that is shown whole is read as JSON."""
-    data = event.event.data or b""
+    """A row with data and attributes, cut short. Only data that is shown whole is read as JSON."""
+    data, attributes = event.event.data or b"", event.event.attributes
     is_short = len(data) <= LONGEST_DATA
     value = json_value(data) if is_short else None
     return {
-        **event.row(),
-        "attributes": event.event.attributes,
+        **_cut(event.row()),
+        "place": event.place.place,
+        "attributes": _cut(dict(islice(attributes.items(), MOST_ATTRIBUTES))),
         "data": data[:LONGEST_DATA].decode("utf-8", "replace") if value is None else value,
         "is_cut": not is_short,
     }
 
 
-async def streamed(world: World, place: Place, wanted: Wanted) -> AsyncGenerator[bytes, None]:
-    """Begins when it is first asked for something. How many there are is limited by ``guard.seats``."""
-    loop, queue = asyncio.get_running_loop(), asyncio.Queue[bytes]()
+def _cut(values: Mapping[str, Any]) -> Line:
+    """Names and texts of senders are as long as a record may be."""
+    return {
+        name[:LONGEST_VALUE]: _short(value) if isinstance(value, str) else value for name, value in values.items()
+    }
 
-    def tell(name: str, value: Line) -> bool:
-        if queue.qsize() > 4 * ROWS_PER_SECOND:  # the reader is slow
-            return False
-        loop.call_soon_threadsafe(queue.put_nowait, _message(name, value))
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+class Waiting:
+    """Messages for one reader: the thread of its tail puts them, the event loop takes them."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._lock = threading.Lock()
+        self._bytes = 0
+
+    def put(self, name: str, value: Line) -> bool:
+        """False: the reader is slow, and there is no room. A problem, which comes last, always has room."""
+        message = _message(name, value)
+        with self._lock:
+            is_full = self._queue.qsize() > 4 * ROWS_PER_SECOND or self._bytes + len(message) > QUEUE_BYTES
+            if is_full and name != "problem":
+                return False
+            self._bytes += len(message)
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, message)
         return True
 
-    tail = Tail(world, place, wanted, tell)
+    async def take(self) -> bytes:
+        message = await self._queue.get()
+        with self._lock:
+            self._bytes -= len(message)
+        return message
+
+
+async def streamed(world: World, place: Place, wanted: Wanted) -> AsyncGenerator[bytes, None]:
+    """Begins when it is first asked for something. How many there are is limited by ``guard.seats``."""
+    waiting = Waiting()
+    tail = Tail(world, place, wanted, waiting.put)
     try:
         await run_in_threadpool(tail.start)
         yield _message("begun", {"of": place.of, "topic": place.topic})
         while True:
             try:
-                yield await asyncio.wait_for(queue.get(), 1.0)
+                yield await asyncio.wait_for(waiting.take(), 1.0)
             except TimeoutError:
                 yield STILL_HERE
     finally:

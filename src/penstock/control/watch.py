@@ -1,25 +1,69 @@
-"""Watching: every change of a resource to everybody who asked, as JSON lines.
+"""Watching: every change of a resource to everybody who asked for its kind, as JSON lines.
 
-The store tells us of changes on whatever thread made them; each watcher has a queue on the server's event loop. A
-watcher that does not read is cut off rather than fed from an ever longer queue.
+The store tells us of changes on whatever thread made them; each watcher has a queue on the server's event loop, of
+lines that watchers share. A watcher that does not read is cut off rather than fed from an ever longer queue.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 
 from penstock.control.json_content import as_bytes
 from penstock.control.kinds import Resource, namespace_of
 from penstock.control.store import Store
 
 LONGEST_QUEUE = 10_000
+QUEUE_BYTES = 16 * 1024 * 1024
 
 Change = tuple[str, Resource]
+
+
+@dataclass(eq=False)
+class Watcher:
+    """What it asked for, and the lines that wait for it. Lives on the event loop."""
+
+    kind: str
+    namespace: str | None
+    _lines: deque[bytes] = field(default_factory=deque)
+    _bytes: int = 0
+    _is_ended: bool = False
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wants(self, resource: Resource) -> bool:
+        return resource["kind"] == self.kind and self.namespace in (None, namespace_of(resource))
+
+    def put(self, line: bytes) -> None:
+        """Ends it when it is too slow."""
+        if self._is_ended:
+            return
+        self._lines.append(line)
+        self._bytes += len(line)
+        if len(self._lines) > LONGEST_QUEUE or self._bytes > QUEUE_BYTES:
+            self.end()
+        self._news.set()
+
+    def end(self) -> None:
+        self._lines.clear()
+        self._is_ended = True
+        self._news.set()
+
+    async def take(self) -> bytes | None:
+        """The next line; None at the end."""
+        while not self._lines and not self._is_ended:
+            self._news.clear()
+            await self._news.wait()
+        if self._is_ended:
+            return None
+        line = self._lines.popleft()
+        self._bytes -= len(line)
+        return line
 
 
 class Watchers:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._queues: set[asyncio.Queue[Change | None]] = set()
+        self._watchers: set[Watcher] = set()
         self._others: list[Callable[[], None]] = []
         self._wakes: list[Callable[[], None]] = []
 
@@ -28,8 +72,8 @@ class Watchers:
 
     def close(self) -> None:
         """Ends all streams, so that the server can stop."""
-        for queue in list(self._queues):
-            _end(queue)
+        for watcher in self._watchers:
+            watcher.end()
         for close in self._others:
             close()
 
@@ -49,31 +93,23 @@ class Watchers:
     def _spread(self, change: Change) -> None:
         for wake in self._wakes:
             wake()
-        for queue in list(self._queues):
-            if queue.qsize() >= LONGEST_QUEUE:
-                _end(queue)
-            else:
-                queue.put_nowait(change)
+        wanting = [watcher for watcher in self._watchers if watcher.wants(change[1])]
+        if wanting:
+            line = _line(change)
+            for watcher in wanting:
+                watcher.put(line)
 
     async def stream(self, kind: str, namespace: str | None, store: Store) -> AsyncIterator[bytes]:
         """First what there is, as ADDED, then every change. What happens in between may come twice, never not."""
-        queue: asyncio.Queue[Change | None] = asyncio.Queue()
-        self._queues.add(queue)
+        watcher = Watcher(kind, namespace)
+        self._watchers.add(watcher)
         try:
             for each in store.list(kind, namespace):
                 yield _line(("ADDED", each))
-            while (change := await queue.get()) is not None:
-                resource = change[1]
-                if resource["kind"] == kind and namespace in (None, namespace_of(resource)):
-                    yield _line(change)
+            while (line := await watcher.take()) is not None:
+                yield line
         finally:
-            self._queues.discard(queue)
-
-
-def _end(queue: "asyncio.Queue[Change | None]") -> None:
-    while not queue.empty():
-        queue.get_nowait()
-    queue.put_nowait(None)
+            self._watchers.discard(watcher)
 
 
 def _line(change: Change) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.cli import output, tail
 from penstock.cli.output import Column
-from penstock.cli.visible import colour, escaped, visible, visible_line
+from penstock.visible import colour, escaped, visible, visible_line
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07 a\u202eb\u2066c\x9b31m\x00\x7f\r\ud800\U000e0041"
 SHOWN = "\\x1b[2J\\x1b]0;title\\x07 a\\u202eb\\u2066c\\x9b31m\\x00\\x7f\\r\\ud800\\U000e0041"

@@ -7,6 +7,7 @@ import typer
 
 from penstock.cli import complete, options
 from penstock.cli.output import Column, say, show, show_json, show_table, show_yaml
+from penstock.visible import visible_line
 
 deadletters = typer.Typer(
     help="What was not delivered, and sending it once more.",
@@ -164,7 +165,7 @@ def redrive(  # noqa: PLR0913 - options
         _show_plan(job, output)
         return
     if job["plan"]["warning"]:
-        say(f"warning: {job['plan']['warning']}")
+        say(visible_line(f"warning: {job['plan']['warning']}"))
     job = watched(client, job)
     _end(job, output)
 
@@ -177,10 +178,10 @@ def _end(job: dict[str, Any], output: str) -> None:
     else:
         show(f"sent again: {job['sent']}")
     for problem in job["problems"]:
-        say(f"{problem['id']}: {problem['message']}")
+        say(visible_line(f"{problem['id']}: {problem['message']}"))
     if job["state"] == "failed":
         raise Unavailable(
-            f"job {job['id']} failed after {job['sent']} of {job['plan']['count']}\n{job['error']}",
+            f"job {job['id']} failed after {job['sent']} of {job['plan']['count']}\n{visible_line(job['error'])}",
             hint="the same command sends the rest: what was sent is marked",
         )
     if job["problems"] or job["state"] == "cancelled":
@@ -205,11 +206,12 @@ def _show_plan(job: dict[str, Any], output: str) -> None:
     show(f"would send again: {plan['count']}")
     show(f"rate:             {rate}")
     for target in plan["target"]:
-        show(f"target:           {target['key']}: {target['count']} to {target['subscriber'] or 'nobody'}")
+        to = target["subscriber"] or "nobody"
+        show(visible_line(f"target:           {target['key']}: {target['count']} to {to}"))
     if plan["first"]:
         show(f"failed between:   {plan['first']} and {plan['last']}")
     if plan["warning"]:
-        say(f"warning: {plan['warning']}")
+        say(visible_line(f"warning: {plan['warning']}"))
 
 
 def _show_groups(found: list[dict[str, Any]], output: str, where: str) -> None:

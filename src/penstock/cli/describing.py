@@ -26,6 +26,7 @@ from penstock.control.kinds import (
 )
 from penstock.control.names import SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION
 from penstock.errors import PenstockError
+from penstock.visible import visible_line
 
 OURS = (SECRET_KEYS, SECRET_SERVERS, SECRET_VERSION)  # notes of the store, shown in other words
 _WITH_STATUS = {kind.name for kind in WITH_STATUS}
@@ -99,12 +100,12 @@ def text(described: Described) -> str:
         lines += ["", "Positions:", *_indented(_position_table(described.lag["partitions"]))]
     if resource["kind"] in _WITH_STATUS:
         nothing = "none" if conditions else "not looked at yet"
-        lines += ["", "Problems:", *(f"  {each}" for each in described.problems or (nothing,))]
+        lines += ["", "Problems:", *(f"  {visible_line(each)}" for each in described.problems or (nothing,))]
     return "\n".join(lines)
 
 
 def _facts(pairs: list[tuple[str, str]]) -> list[str]:
-    shown = [(name, value) for name, value in pairs if value]
+    shown = [(visible_line(name), visible_line(value)) for name, value in pairs if value]
     longest = max(len(name) for name, _ in shown) + 1
     return [f"{(name + ':').ljust(longest)}  {value}" for name, value in shown]
 

@@ -14,7 +14,7 @@ import typer
 
 from penstock.cli import complete, options
 from penstock.cli.output import Column, coloured, say, show, show_json, show_table
-from penstock.cli.visible import visible_line
+from penstock.visible import visible_line
 
 PATIENCE_SECONDS = 1.0  # before a bar is shown
 COLUMNS = (
@@ -79,7 +79,7 @@ def _ask(client: Any, path: str) -> tuple[list[dict[str, Any]], dict[str, Any] |
         for raw in client.lines(path):
             line = json.loads(raw)
             if "error" in line:
-                raise Unavailable(line["error"], hint=line.get("hint"))
+                raise Unavailable(visible_line(line["error"]), hint=line.get("hint"))
             if "found" in line:
                 return line["found"], line["searched"]
             tell(line)
@@ -167,7 +167,7 @@ def _show(event: dict[str, Any]) -> None:
     for each in subscriptions:
         _show_attempts(each)
     for note in event["notes"]:
-        say(f"note: {note}")
+        say(visible_line(f"note: {note}"))
 
 
 def _show_attempts(subscription: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli import options
 from penstock.cli.output import Column, say, show, show_json, show_table
+from penstock.visible import visible_line
 
 jobs = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -137,7 +138,7 @@ def tell(job: dict[str, Any], output: str) -> None:
         "Ended": job["ended"] or "-",
     }
     for name, value in facts.items():
-        show(f"{name + ':':<10}{value}")
+        show(f"{name + ':':<10}{visible_line(value)}")
 
 
 class _Bar:

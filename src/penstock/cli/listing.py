@@ -23,9 +23,9 @@ from penstock.cli.output import (
 )
 from penstock.cli.output import show as show_text
 from penstock.cli.targets import Target
-from penstock.cli.visible import visible_line
 from penstock.control.kinds import KINDS, Kind, Resource, name_of
 from penstock.errors import PenstockError, Unavailable
+from penstock.visible import visible_line
 
 REDRAW_SECONDS = 1.0
 

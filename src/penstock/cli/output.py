@@ -14,9 +14,9 @@ from typing import Any
 
 import typer
 
-from penstock.cli.visible import colour as visible_colour
-from penstock.cli.visible import escaped, is_hidden, visible, visible_line
 from penstock.errors import PenstockError
+from penstock.visible import colour as visible_colour
+from penstock.visible import escaped, is_hidden, visible, visible_line
 
 GAP = 3
 COLOURS = {"green": "32", "red": "31", "yellow": "33", "bold": "1"}
@@ -144,7 +144,8 @@ def complain(error: Exception) -> None:
     if isinstance(error, PenstockError):
         what, hint = error.message, error.hint
     else:
-        what, hint = f"{type(error).__name__}: {error}", "this is a fault of Penstock; --debug shows where it is"
+        what = visible_line(f"{type(error).__name__}: {error}")
+        hint = "this is a fault of Penstock; --debug shows where it is"
     say(f"{label} {what}")
     if hint:
-        say(f"hint: {hint}")
+        say(visible_line(f"hint: {hint}"))

@@ -9,6 +9,7 @@ import typer
 from penstock.cli import complete, options
 from penstock.cli.options import SOME_FAILED
 from penstock.cli.output import kubernetes_list, say, show, show_json, show_yaml
+from penstock.visible import visible_line
 
 TIMED_OUT = 5
 DELETE_SECONDS = 30.0
@@ -64,7 +65,7 @@ def _placed(body: Any, namespace: str) -> tuple[Any, Any]:
     problems = kind_problems(body)
     if problems:
         lines = [f"{p.field}: {p.message}" if p.field else p.message for p in problems]
-        raise Rejected("\n".join(["the object is invalid", *lines]))
+        raise Rejected("\n".join(["the object is invalid", *map(visible_line, lines)]))
     metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else {}
     return BY_NAME[body["kind"]], {
         **body,
@@ -97,7 +98,10 @@ def _try_one(client: Any, kind: Any, body: Any) -> tuple[Any, list[str]]:
     told = [f"{kind.name.lower()}/{name} {verdict} (dry run)"]
     if verdict == "configured":
         with contextlib.suppress(NotFound):  # deleted in between
-            told += [f"  {each}" for each in changes(client.one(kind, body["metadata"]["namespace"], name), resource)]
+            told += [
+                f"  {visible_line(each)}"
+                for each in changes(client.one(kind, body["metadata"]["namespace"], name), resource)
+            ]
     return resource, told
 
 

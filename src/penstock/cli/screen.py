@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from penstock.cli.visible import visible
 from penstock.kafka.progress import Step
 from penstock.supervisor.supervise import Event
+from penstock.visible import visible
 
 PLAIN_EVERY_SECONDS = 5.0
 

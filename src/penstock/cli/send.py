@@ -7,6 +7,7 @@ import typer
 from penstock.cli import complete, options
 from penstock.cli.options import SOME_FAILED
 from penstock.cli.output import complain, show, show_json
+from penstock.visible import visible_line
 
 if TYPE_CHECKING:
     from penstock.cli.sending import Outcome
@@ -67,7 +68,8 @@ def _report(outcome: "Outcome", url: str, output: str) -> None:
         show(f"{outcome.accepted} accepted, {outcome.refused} refused{speed}")
     if outcome.refused:
         what = f"{outcome.refused} of {outcome.count} events were" if outcome.count > 1 else "the event was"
-        why = "\n".join(f"{number} × {reason}" if outcome.count > 1 else reason for reason, number in outcome.reasons)
+        reasons = [(visible_line(reason), number) for reason, number in outcome.reasons]
+        why = "\n".join(f"{number} × {reason}" if outcome.count > 1 else reason for reason, number in reasons)
         refusal = Rejected(f"{what} not accepted by {url}\n{why}", hint=outcome.hint)
         if not outcome.accepted:
             raise refusal

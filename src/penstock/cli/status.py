@@ -6,6 +6,7 @@ import typer
 
 from penstock.cli import options
 from penstock.cli.output import Column, coloured, say, show, show_json, show_table
+from penstock.visible import visible_line
 
 
 def status(
@@ -47,7 +48,7 @@ def _show(system: dict[str, Any], resources: list[tuple[Any, list[Any]]]) -> Non
     if system.get("problems"):
         show("\n" + coloured("stored objects with problems", "bold"))
         for each in system["problems"]:
-            show(f"{each['key']}: {each['why']}")
+            show(visible_line(f"{each['key']}: {each['why']}"))
     if not any(found for _, found in resources):
         say("\nno resources yet: `penstock apply -f FILE` makes some")
     for kind, found in resources:

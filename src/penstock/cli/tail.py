@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli import complete, options
 from penstock.cli.output import say, show, show_json, width
-from penstock.cli.visible import visible_line
+from penstock.visible import visible_line
 
 
 def tail(  # noqa: PLR0913 - options
@@ -63,7 +63,7 @@ def _take(name: str, value: dict[str, Any], as_json: bool) -> None:
     from penstock.errors import Unavailable
 
     if name == "problem":
-        raise Unavailable(value["error"], hint=value.get("hint"))
+        raise Unavailable(visible_line(value["error"]), hint=value.get("hint"))
     if name == "begun":
         say(f"events of {value['of']} from now on; Ctrl-C ends this")
     elif name == "skipped":

@@ -12,7 +12,7 @@ import typer
 
 from penstock.cli import options
 from penstock.cli.output import show, show_json
-from penstock.cli.visible import visible_line
+from penstock.visible import visible_line
 
 if TYPE_CHECKING:
     from penstock.cli.client import Client

@@ -7,6 +7,7 @@ from penstock.cli.client import Client, NotFound
 from penstock.cli.targets import Target
 from penstock.control.kinds import Resource, condition, generation_of, status_of
 from penstock.errors import Misused, Unavailable
+from penstock.visible import visible_line
 
 LOOK_SECONDS = 0.1
 
@@ -75,4 +76,4 @@ def _missing(resource: Resource, wanted: Asked) -> str | None:
     if found["status"] == wanted.status:
         return None
     why = ": ".join(each for each in (found.get("reason"), found.get("message")) if each)
-    return f"{wanted.type} is {found['status']}" + (f": {why}" if why else "")
+    return f"{wanted.type} is {found['status']}" + (f": {visible_line(why)}" if why else "")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from penstock.errors import Misconfigured
+from penstock.visible import escaped, visible, visible_line
 
 FORMAT_VARIABLE, LEVEL_VARIABLE = "PENSTOCK_LOG_FORMAT", "PENSTOCK_LOG_LEVEL"
 FORMATS = ("text", "json")
@@ -67,7 +68,8 @@ def logfmt(fields: Mapping[str, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False) if NEEDS_QUOTES.search(text) else text
+    is_plain = text.isprintable() and not NEEDS_QUOTES.search(text)
+    return text if is_plain else escaped(json.dumps(text, ensure_ascii=False))
 
 
 def without_passwords(text: str) -> str:
@@ -84,11 +86,16 @@ class OneLine(logging.Formatter):
         self._coloured = coloured
         self._with_traces = with_traces
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - of logging
+        return visible_line(super().formatMessage(record).replace("\n", " | "))
+
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)
-        if not self._with_traces:
+        if self._with_traces:
+            line = visible(line)
+        else:
             line = line.split("\nTraceback (most recent call last):", 1)[0] + _error_of(record)
-            line = line.replace("\n", " | ")
+            line = visible_line(line.replace("\n", " | "))
         fields = fields_of(record)
         line = without_passwords(f"{line} {logfmt(fields)}" if fields else line)
         style = LEVEL_STYLES.get(record.levelname) if self._coloured else None
@@ -116,7 +123,7 @@ class JsonLine(logging.Formatter):
             "message": without_passwords(message),
             "fields": {name: without_passwords(str(value)) for name, value in fields_of(record).items()},
         }
-        return json.dumps(line, ensure_ascii=False)
+        return escaped(json.dumps(line, ensure_ascii=False))
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:

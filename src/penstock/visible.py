@@ -1,7 +1,8 @@
 """Text from others on a terminal: control characters and marks of writing direction are shown as escapes.
 
 Event data, names and messages may hold sequences that move the cursor, set the window's title or turn the text round.
-Every line that a command prints goes through here (``output``). Pure.
+Every line that a command prints (``cli/output.py``) or that a log gets (``telemetry/logs.py``) goes through here.
+Pure. What is hidden is never printable, so text that is printable is returned at once.
 """
 
 import re
@@ -31,7 +32,7 @@ def visible(text: str) -> str:
 
 def visible_line(text: str) -> str:
     """Text that must stay in its line: a cell of a table, a value behind its name."""
-    return _HIDDEN_IN_A_LINE.sub(_shown, text)
+    return text if text.isprintable() else _HIDDEN_IN_A_LINE.sub(_shown, text)
 
 
 def colour(text: str, code: str) -> str:
@@ -41,7 +42,7 @@ def colour(text: str, code: str) -> str:
 
 def escaped(document: str) -> str:
     """The same JSON in visible characters. Also for YAML, if strings with hidden characters are in double quotes."""
-    return _HIDDEN.sub(_as_json, document)
+    return document if document.isprintable() else _HIDDEN.sub(_as_json, document)
 
 
 def is_hidden(text: str) -> bool:

@@ -10,6 +10,7 @@ from penstock.control.settings import ControllerSettings
 from penstock.errors import Rejected
 from penstock.filter.check import Problem
 
+RESERVE = 1.1  # with a full store, subscriptions can still be paused and resumed
 REMEDY = "delete some that are not needed, or start the controller with a higher {setting}"
 
 
@@ -23,6 +24,7 @@ class Limits:
     resources_in_namespace: int = 2_000
     resources: int = 10_000
     resource_bytes: int = 768 * 1024
+    bytes_in_all: int = 256 * 1024 * 1024
 
     @classmethod
     def of(cls, settings: ControllerSettings) -> "Limits":
@@ -31,6 +33,7 @@ class Limits:
             resources_in_namespace=settings.most_resources_in_namespace,
             resources=settings.most_resources,
             resource_bytes=settings.largest_resource_bytes,
+            bytes_in_all=settings.most_resource_bytes,
         )
 
     def problems(self, resource: Mapping[str, Any], old: Resource | None) -> list[Problem]:
@@ -58,6 +61,15 @@ class Limits:
             raise LimitReached(
                 f"namespace {namespace} has {inside:,} resources, which is as many as are allowed",
                 hint=REMEDY.format(setting="most_resources_in_namespace"),
+            )
+
+    def check_bytes(self, stored: int, growth: int, *, is_note: bool) -> None:
+        """For a resource that adds so many bytes to the stored ones. What does not grow always has room."""
+        most = self.bytes_in_all * RESERVE if is_note else self.bytes_in_all
+        if growth > 0 and stored + growth > most:
+            raise LimitReached(
+                f"all resources together have {stored:,} bytes, and {growth:,} more are not allowed",
+                hint=REMEDY.format(setting="most_resource_bytes"),
             )
 
 

@@ -48,6 +48,7 @@ class ControllerSettings:
     )
     most_resources_in_namespace: int = setting(2000, "resources in one namespace")
     most_resources: int = setting(10000, "resources in all namespaces together")
+    most_resource_bytes: int = setting(256 * 1024 * 1024, "size of all resources together, as JSON")
     largest_resource_bytes: int = setting(768 * 1024, "largest size of a resource as JSON, without its status")
     default_replication_factor: int = setting(0, "copies of a new broker's topic; 0: three, or as many as brokers")
     default_retention_ms: int = setting(7 * 24 * 3600 * 1000, "how long a broker's topic keeps events")

@@ -105,6 +105,7 @@ class KafkaStore:
         self._objects: dict[str, Resource] = {}
         self._unreadable: dict[str, str] = {}
         self._repaired: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}  # of the objects as they are stored, under the lock
         self._version = 0
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
@@ -132,6 +133,11 @@ class KafkaStore:
         return self._records.problems | self._repaired | skipped
 
     def apply(self, applied: Any, *, dry_run: bool = False, replaces: bool = False) -> tuple[Resource, Verdict]:
+        return self._apply(applied, dry_run=dry_run, replaces=replaces)
+
+    def _apply(
+        self, applied: Any, *, dry_run: bool = False, replaces: bool = False, is_note: bool = False
+    ) -> tuple[Resource, Verdict]:
         what = _shown(applied)
         malformed = json_content.problems(applied)
         if malformed:
@@ -158,6 +164,8 @@ class KafkaStore:
             if applied["kind"] == SECRET.name:
                 applied, secret = self._secrets.stripped(applied, old)
             resource, verdict = admitted(applied, old, stamp)
+            growth = len(json_content.as_bytes(resource)) - self._sizes.get(key_of(resource), 0)
+            self._limits.check_bytes(sum(self._sizes.values()), growth, is_note=is_note)
             if dry_run:
                 return resource, verdict
             if secret is not None:  # before its record, which says that it is there
@@ -178,7 +186,7 @@ class KafkaStore:
             if old["metadata"].get("labels"):
                 metadata["labels"] = old["metadata"]["labels"]
             applied = {field: old[field] for field in ("apiVersion", "kind", "spec")}
-            return self.apply({**applied, "metadata": metadata})[0]
+            return self._apply({**applied, "metadata": metadata}, is_note=True)[0]
 
     def delete(self, kind: str, namespace: str, name: str) -> Resource | None:
         with self._lock:
@@ -219,6 +227,7 @@ class KafkaStore:
                     self._secrets.remove(namespace_of(now), name_of(now))
                 self._records.put(key_of(resource), None)
                 self._objects = {key: each for key, each in self._objects.items() if key != key_of(resource)}
+                self._sizes.pop(key_of(resource), None)
                 self._note(key_of(resource))
                 self._tell("DELETED", now)
 
@@ -229,7 +238,9 @@ class KafkaStore:
         return {**resource, "metadata": resource["metadata"] | {"resourceVersion": str(self._version + 1)}}
 
     def _write(self, resource: Resource, event: str) -> Resource:
-        self._records.put(key_of(resource), json_content.as_bytes(resource))
+        raw = json_content.as_bytes(resource)
+        self._records.put(key_of(resource), raw)
+        self._sizes[key_of(resource)] = len(raw)
         self._version = int(resource["metadata"]["resourceVersion"])
         self._objects = {**self._objects, key_of(resource): resource}
         self._note(key_of(resource))
@@ -265,6 +276,7 @@ class KafkaStore:
                 repaired[key] = found.problem
                 logger.warning("the stored object %s: %s", key, found.problem)
         self._objects, self._unreadable, self._repaired = objects, unreadable, repaired
+        self._sizes = {key: len(records[key]) for key in objects}
         versions = [int(each["metadata"]["resourceVersion"]) for each in objects.values()]
         self._version = max([self._version, *versions])
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.control.answers import error_response
+from penstock.control.guard.bodies import Bodies
 from penstock.control.guard.policy import Access, Asked, Caller, Refusal, judge
 from penstock.control.guard.seats import FEED, SEARCH, TAIL, TRIAL, WATCH, Limit, Seats, TooMany
 from penstock.errors import Unavailable
@@ -30,6 +31,7 @@ class Guard:
         self._app = app
         self._access = access
         self._seats = Seats()
+        self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,7 +44,7 @@ class Guard:
         scope[CALLER] = caller
         limit = stream_of(scope)
         if limit is None:
-            await self._app(scope, receive, send)
+            await self._bodies.held(self._app, scope, receive, send)
             return
         try:
             with self._seats.taken(limit, caller.key):
@@ -55,7 +57,7 @@ class Guard:
     async def _for_as_long(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """For as long as the session lasts: a stream ends with it."""
         if caller.session is None:
-            await self._app(scope, receive, send)
+            await self._bodies.held(self._app, scope, receive, send)
             return
         has_begun = False
 
@@ -66,7 +68,7 @@ class Guard:
 
         try:
             async with asyncio.timeout(self._access.sessions.seconds_left(caller.session)) as deadline:
-                await self._app(scope, receive, noting)
+                await self._bodies.held(self._app, scope, receive, noting)
         except TimeoutError:
             if not deadline.expired():
                 raise

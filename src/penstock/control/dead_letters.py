@@ -97,8 +97,8 @@ def listing(world: World, wanted: Wanted, *, with_events: bool) -> dict[str, Any
         {**_shown(each, events.get(each.key)), "place": places[each.subscription, each.topic]}
         for each in reversed(chosen)
     ]
-    more = len(found) > len(chosen) or index.is_more
-    return {"items": items, "more": more, "events_left_out": left_out}
+    answer = {"items": items, "more": len(found) > len(chosen) or index.is_more}
+    return {**answer, "events_left_out": left_out} if with_events else answer
 
 
 def _events(world: World, letters: Sequence[Indexed]) -> tuple[dict[str, DeadLetter], int]:

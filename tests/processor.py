@@ -1,4 +1,4 @@
-"""How long processes have had a processor: unlike the time on the wall, it does not grow with the load of others."""
+"""CPU time of processes: unlike wall-clock time, it does not grow with the load of other processes."""
 
 import os
 from pathlib import Path

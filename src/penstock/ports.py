@@ -13,7 +13,7 @@ from penstock.errors import Misconfigured
 
 FREE_PORTS = range(15_000, 32_000)
 MOST_TRIES = 1_000
-_dice = random.SystemRandom()  # two processes that use the same seed choose other ports
+_dice = random.SystemRandom()  # processes that seed ``random`` with the same number still choose different ports
 _chosen: set[int] = set()
 _choosing = threading.Lock()
 
@@ -21,7 +21,7 @@ LISTENING = "0A"  # the kernel's word for a socket that accepts connections
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody has right now, and that no connection gets: the kernel gives these higher ports."""
+    """A port that is free now, and below those that the kernel gives to outgoing connections."""
     with _choosing:
         for _ in range(MOST_TRIES):
             port = _dice.choice([each for each in FREE_PORTS if each not in _chosen])

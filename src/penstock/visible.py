@@ -1,8 +1,8 @@
 """Text from others on a terminal: control characters and bidirectional marks are shown as escapes.
 
-Event data, names and messages may hold sequences that move the cursor, set the window's title or turn the text round.
+Event data, names and messages may hold sequences that move the cursor, set the window's title or reverse the text.
 Every line that a command prints (``cli/output.py``) or that a log gets (``telemetry/logs.py``) goes through here.
-Pure. What is hidden is never printable, so text that is printable is returned at once.
+Pure. Hidden characters are never printable, so printable text is returned unchanged at once.
 """
 
 import re

@@ -79,7 +79,7 @@ NO_HOSTS = [
 
 @pytest.mark.parametrize("text", NO_HOSTS)
 def test_what_is_more_than_a_host_is_none(text: str) -> None:
-    """Kept promise: nothing is left out when a host is read, neither behind a percent sign nor behind a space."""
+    """Kept promise: no part of the text is ignored when a host is read, also not after a percent sign or a space."""
     assert not is_host(text)
 
 

@@ -59,7 +59,7 @@ class Reconciling:
 
     @contextmanager
     def applied(self, *resources: Body) -> Iterator[None]:
-        """They are there for a while. Names must be new: a source whose Kafka refuses it takes a while to end."""
+        """Inside the block they exist. Names must be new: deleting a source whose Kafka refuses it takes a while."""
         try:
             for each in resources:
                 answer = self.post(each)
@@ -71,11 +71,11 @@ class Reconciling:
                 self.ask("DELETE", _path(each))
 
     def wait_for_the_end(self) -> None:
-        """Of all that was applied: others use the same Kafka."""
+        """Until all applied resources are deleted: other tests use the same Kafka."""
         until(lambda: not any(map(self.get, self.made)), "the end of all resources")
 
     def contract(self) -> bytes:
-        """All that the data plane learns: the records of the contract, as they are."""
+        """All that the data plane gets to know: the records of the contract, unparsed."""
         found = Records(self.kafka, CONTRACT_TOPIC).load()
         return b"\n".join(key.encode() + b" " + (value or b"") for key, value in sorted(found.items()))
 

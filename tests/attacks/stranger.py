@@ -13,7 +13,7 @@ LARGEST_FRAME = 1024 * 1024
 
 
 class Stranger(Serving):
-    """Answers like a Kafka up to the login, and nothing behind it."""
+    """Answers like a Kafka up to and including the login, and not afterwards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Conversation(asyncio.Protocol):
         self._buffer += data
         while len(self._buffer) >= 4:
             (size,) = struct.unpack(">I", self._buffer[:4])
-            if size > LARGEST_FRAME:  # no Kafka in clear: the begin of TLS
+            if size > LARGEST_FRAME:  # not Kafka's protocol in plain text: the start of TLS
                 self._transport.close()
                 return
             if len(self._buffer) < 4 + size:

@@ -50,14 +50,14 @@ INJECTED = [
 
 @pytest.fixture(scope="module")
 def controller(kafka: KafkaConnection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reconciling]:
-    """With the settings that it has by default."""
+    """With its default settings."""
     with reconciling(kafka, tmp_path_factory.mktemp("addresses")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def careful(kafka: KafkaConnection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reconciling]:
-    """Where private addresses are refused."""
+    """One that refuses private addresses."""
     environment = {"PENSTOCK_PRIVATE_ADDRESSES": "refuse"}
     with reconciling(kafka, tmp_path_factory.mktemp("careful"), environment) as made:
         yield made
@@ -65,7 +65,7 @@ def careful(kafka: KafkaConnection, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def name() -> str:
-    """Of what is accepted: a new one for each test."""
+    """For resources that are accepted: a new name for each test."""
     return f"thief-{uuid.uuid4().hex[:8]}"
 
 

@@ -1,4 +1,4 @@
-"""Text of others in what a terminal shows: it stays in its line and commands nothing, in output and in logs."""
+"""Text of others in what a terminal shows: it stays in its line and sends no commands, in output and in logs."""
 
 import io
 import json
@@ -96,7 +96,7 @@ def test_a_log_commands_no_terminal(form: str, debug: bool, monkeypatch: pytest.
 
 
 def test_a_line_without_control_characters_is_not_changed() -> None:
-    """Escaping costs ordinary lines one look at them, and foreign scripts stay as they are."""
+    """Ordinary lines stay as they are, also in other scripts."""
     record = logging.LogRecord("penstock", logging.INFO, "", 0, "ä 漢字 שלום \\x1b", None, None)
     line = logs.OneLine(coloured=False, with_traces=False).format(record)
     assert line.endswith("penstock: ä 漢字 שלום \\x1b")

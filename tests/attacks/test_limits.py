@@ -18,7 +18,7 @@ from tests.waiting import until
 
 PATH = "/tests/limits"
 MOST_RESOURCES, MOST_PARTITIONS = 60, 8
-PATIENCE_SECONDS = 90.0  # for an answer that comes after a time that is set
+PATIENCE_SECONDS = 90.0  # for an answer that comes after a timeout of the receiver
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_all_namespaces_together_hold_so_many_resources_and_no_more(controller: 
     ],
 )
 def test_a_topic_has_as_many_partitions_as_the_setting_allows(controller: Reconciling, wide: dict[str, Any]) -> None:
-    """Kept promise: with another most_partitions another number is refused, and its number itself is accepted."""
+    """Kept promise: most_partitions itself is accepted as a number of partitions, and one more is refused."""
     answer = controller.post(wide)
     assert (answer.status, fields(answer)) == (422, ["spec.numPartitions"])
     assert f"at most {MOST_PARTITIONS}" in answer.error["problems"][0]["message"]

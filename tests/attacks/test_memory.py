@@ -48,7 +48,7 @@ def test_checking_a_document_takes_no_more_memory_than_the_document() -> None:
 
 @pytest.mark.parametrize("wide", [[0] * 300_000, {str(n): 0 for n in range(100_000)}], ids=["list", "object"])
 def test_checking_a_wide_document_takes_next_to_no_memory(wide: Any) -> None:
-    """What waits to be checked is not copied."""
+    """Items that are still to be checked are not copied."""
     assert allocated(lambda: json_content.problems({"spec": wide})) < MEGABYTE
 
 

@@ -1,4 +1,4 @@
-"""Numbers and times from outside: what is no number, or no moment that a date can show, is refused or passed over."""
+"""Numbers and times from outside: invalid numbers, and times that no date can show, are refused or ignored."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace

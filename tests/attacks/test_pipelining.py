@@ -96,7 +96,7 @@ async def _until(look: Callable[[], object], what: str) -> None:
 
 
 async def _bodies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> list[bytes]:
-    """Of so many answers, read at last."""
+    """The bodies of so many answers, once they are read."""
     cast(asyncio.ReadTransport, writer.transport).resume_reading()
     found = []
     for _ in range(number):
@@ -107,7 +107,7 @@ async def _bodies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, nu
 
 
 def test_large_answers_that_nobody_reads_are_not_sent() -> None:
-    """6 kB of requests for metrics make the receiver hold two large answers, and all are sent once they are read."""
+    """6 kB of requests for metrics make the receiver hold at most two large answers; whoever reads gets all."""
 
     async def story(attacked: Attacked) -> None:
         reader, writer = await attacked.connect(METRICS * 180)
@@ -156,7 +156,7 @@ def test_events_behind_others_wait_for_their_turn() -> None:
 
 
 def test_unread_answers_of_all_connections_are_limited() -> None:
-    """Beyond the limit the connection is closed that has left its answers unread for longest."""
+    """Beyond the limit, the connection whose answers have been unread for longest is closed."""
 
     async def story(attacked: Attacked) -> None:
         opened = []
@@ -218,7 +218,7 @@ def test_metrics_are_made_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_long_header_is_not_sent_back(method: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    """What is sent back of a request is limited, so that answers that wait stay small."""
+    """Only short headers of a request are sent back, so that waiting answers stay small."""
     answer = _ingress(Tally()).begin(Request(method, b"/t/b", headers))
     assert answer is not None
     assert (answer.status, len(answer.open) < 500) == (400, True)

@@ -112,7 +112,7 @@ def _junk() -> dict[str, list[tuple[bytes, bytes]]]:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnection]:
-    """Of these tests alone: they count resources and records that cannot be read."""
+    """A Kafka for these tests alone: they count resources and records that cannot be read."""
     with running_kafka(tmp_path_factory.mktemp("resources")) as cluster:
         yield cluster.connection
 

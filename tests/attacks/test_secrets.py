@@ -27,7 +27,7 @@ def controller(kafka: KafkaConnection, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def stranger() -> Iterator[Stranger]:
-    """One for all tests here: what comes late is seen by the next one."""
+    """One for all tests here, so that a later test sees what arrives late."""
     made = Stranger().start()
     yield made
     made.stop()
@@ -71,7 +71,7 @@ def assert_nothing_is_sent(controller: Reconciling, stranger: Stranger, *sources
 def test_a_login_that_is_meant_for_the_server_is_sent(
     controller: Reconciling, stranger: Stranger, name: str, is_named: bool
 ) -> None:
-    """Kept promise: the Kafka of these tests gets, and records, what a source may send."""
+    """Kept promise: a login that a source may send arrives. So the stranger would record one that leaks."""
     user, password = f"bob-{is_named}", f"meant-for-this-server-{is_named}"
     given = secret(name, protocol="SASL_PLAINTEXT", user=user, password=password)
     if is_named:
@@ -124,7 +124,7 @@ def test_a_login_is_never_sent_with_less_protection_than_its_secret_has(
     controller: Reconciling, stranger: Stranger, name: str, data: dict[str, str], sasl: dict[str, str],
     tls: Body | None,
 ) -> None:  # fmt: skip
-    """Kept promise: user and password of a Secret for TLS or SCRAM do not leave as PLAIN in clear."""
+    """Kept promise: user and password of a Secret for TLS or SCRAM are not sent as PLAIN without TLS."""
     asked = asking(name, [stranger.server], sasl, tls)
     with controller.applied(secret(name, **data), asked):
         refused = controller.condition(asked, "ConnectionEstablished", "False")
@@ -136,10 +136,10 @@ def test_a_login_is_never_sent_with_less_protection_than_its_secret_has(
 def test_a_login_for_tls_is_not_sent_to_a_server_that_speaks_none(
     controller: Reconciling, stranger: Stranger, name: str
 ) -> None:
-    """Kept promise: with TLS asked for, a server in clear gets the begin of TLS and no login."""
+    """Kept promise: a source with TLS sends a server without TLS the start of a handshake, and no login."""
     asked = asking(name, [stranger.server], MEANT, {"enable": True})
     with controller.applied(secret(name, **SCRAM), asked):
-        until(lambda: b"\x16\x03" in stranger.came, "the begin of TLS")
+        until(lambda: b"\x16\x03" in stranger.came, "the start of TLS")
         controller.condition(asked, "ConnectionEstablished", "False")
         for text in (USER, PASSWORD):
             assert text.encode() not in stranger.came

@@ -65,7 +65,7 @@ def test_a_topic_that_forgets_events_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_a_setting_that_would_stop_a_query_is_refused_and_left_out(name: str, value: str) -> None:
-    """Kept promise: no trigger's annotation stops the query of all: it is refused, and left out where it is read."""
+    """Kept promise: no annotation of one trigger stops the query of all: it is refused, and left out of the query."""
     [problem] = problems(annotated(trigger(), **{f"penstock.dev/consumer.{name}": value}))
     assert problem.field == f"metadata.annotations[penstock.dev/consumer.{name}]"
     assert len(problem.message) < 250
@@ -84,5 +84,5 @@ def test_a_setting_that_is_left_out_is_logged(caplog: pytest.LogCaptureFixture) 
 
 
 def test_every_setting_has_a_range_or_words() -> None:
-    """Of what may be chosen, only the rack is free text."""
+    """Of all settings that may be chosen, only the rack is free text."""
     assert (tuning.PRODUCER.keys() | tuning.CONSUMER) - tuning.NUMBERS.keys() - tuning.WORDS.keys() == {"client.rack"}

@@ -19,7 +19,7 @@ COUNT = 120
 
 
 def written(running: Running, kafka: KafkaConnection, data_bytes: int) -> Wanted:
-    """Letters with such events, all known to the index; what selects them."""
+    """Dead letters with such events, all known to the index. Returns what selects them."""
     uid = str(uuid4())
     producer = kafka.producer()
     for n in range(COUNT):

@@ -218,7 +218,7 @@ def test_a_metadata_service_is_no_kafka_server(server: str) -> None:
     ],
 )
 def test_a_server_is_a_host_and_a_port(server: str) -> None:
-    """Nothing is left out when a server is read."""
+    """No part of the text is ignored when a server is read."""
     (problem,) = problems(source(bootstrapServers=[server]))
     assert problem.field == "spec.bootstrapServers[0]"
 

@@ -1,4 +1,4 @@
-"""The limits in bytes of what the controller keeps: all resources together, and the bodies of requests in hand."""
+"""The limits in bytes of what the controller keeps: all resources together, and all request bodies."""
 
 import asyncio
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def large(name: str, size: int = 6_000) -> dict[str, Any]:
 
 
 def test_all_resources_together_have_a_largest_size(clean: KafkaConnection, tmp_path: Path) -> None:
-    """What would grow beyond the limit is refused with the setting's name; what shrinks or is deleted makes room."""
+    """A change beyond the limit is refused with the setting's name; shrinking and deleting make room."""
     store = loaded(clean, tmp_path, SMALL)
     for name in ("a", "b", "c"):
         store.apply(large(name))
@@ -86,7 +86,7 @@ def test_stored_resources_stay_readable_under_a_lower_limit(clean: KafkaConnecti
 
 
 def test_the_limit_is_a_setting() -> None:
-    """``most_resource_bytes`` is what the store asks for."""
+    """The store keeps to ``most_resource_bytes``."""
     assert Limits.of(ControllerSettings(most_resource_bytes=7)).bytes_in_all == 7
     assert Limits().bytes_in_all == ControllerSettings().most_resource_bytes
 

@@ -206,7 +206,7 @@ def stand_still(seconds: float) -> None:
 
 
 class Pauses:
-    """A client, and what it takes back after the pause that a test makes. A busy machine may make further pauses."""
+    """A client, and the requests that it takes back after the pause of a test. A busy machine may pause it again."""
 
     def __init__(self) -> None:
         self.client = Client(lambda tag, _: self.answered.append(tag), after_pause=self._take_back)
@@ -227,7 +227,7 @@ class Pauses:
 
 
 def test_what_had_not_left_when_the_process_was_stopped_can_be_taken_back(sink: Callable[[], Sink]) -> None:
-    """Kept promise: a worker that was frozen and replaced sends nothing that its last turn had only begun."""
+    """Kept promise: a worker that was frozen and replaced sends no request that its last round only prepared."""
     subscriber, pauses = sink(), Pauses()
     client, answers = pauses.client, pauses.answered
     client.send(Post(subscriber.url + "/there", [b"ce-id:0"], b"{}", 5.0), 0)

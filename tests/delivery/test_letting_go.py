@@ -148,7 +148,7 @@ def test_a_pending_retry_does_not_hold_up_the_end_of_the_rows(sink: MakeSink, or
 
 @pytest.mark.parametrize("failing", [2, 3])
 def test_at_the_end_of_the_rows_no_more_lanes_are_isolated_than_have_room(sink: MakeSink, failing: int) -> None:
-    """Kept promise: where more lanes wait for a retry than there are queries of their own, all go on together."""
+    """Kept promise: if more lanes wait for a retry than can be isolated, all go on in the next shared query."""
     subscriber = sink()
     subscriber.answer("/a", 503)
     delivery = Delivery(retry=5, backoff_delay_seconds=60.0)

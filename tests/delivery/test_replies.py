@@ -157,7 +157,7 @@ def test_an_invalid_reply_is_a_failed_delivery_and_says_why(sink: MakeSink) -> N
 
 @pytest.mark.parametrize(("length", "stored"), [(65_536, 1), (65_537, 0)])
 def test_a_reply_keeps_to_the_limit_of_attributes(sink: MakeSink, length: int, stored: int) -> None:
-    """Kept promise: an attribute that the ingress would refuse comes into a topic by no reply either."""
+    """Kept promise: a reply with an attribute that the ingress would refuse does not get into a topic either."""
     outbox = KeptOutbox()
     event = {"specversion": "1.0", "id": "r", "source": "/s", "type": "re", "note": "n" * length}
     content_type = {"content-type": "application/cloudevents+json"}

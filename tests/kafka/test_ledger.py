@@ -19,7 +19,7 @@ from penstock.kafka.unreadable import Unreadable, UnreadableRecord
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnection]:
-    """Of these tests alone: the invalid records that they write stay in its topics."""
+    """A Kafka for these tests alone: the invalid records that they write stay in its topics."""
     with running_kafka(tmp_path_factory.mktemp("ledger")) as cluster:
         yield cluster.connection
 

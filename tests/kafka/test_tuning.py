@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_librdkafka_takes_the_ends_of_every_range(place: int) -> None:
-    """Neither the smallest nor the largest values make a producer that cannot be made."""
+    """A producer can be made with the smallest and with the largest values."""
     chosen = {name: str(tuning.NUMBERS[name][place]) for name in tuning.PRODUCER if name in tuning.NUMBERS}
     Producer({"message.timeout.ms": 2500, **tuning.producer_settings(chosen)})
 

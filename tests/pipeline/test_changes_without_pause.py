@@ -18,7 +18,7 @@ PACE_SECONDS = 0.1  # below the pause after which the dispatcher applies changes
 
 @contextmanager
 def changing(world: World, guests: list[Subscription]) -> Iterator[Callable[[], int]]:
-    """Changes the filters of these subscriptions in turn, and says how often it has done so."""
+    """Changes the filters of these subscriptions in turn, and reports how many changes there were."""
     producer, stopping, made = world.kafka.producer(), threading.Event(), list[int]()
 
     def change() -> None:

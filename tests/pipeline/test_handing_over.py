@@ -32,7 +32,7 @@ SLOW_EVERY = 25  # events; the slow subscriber gets four a second
 FREEZES = 10
 EPOLL_WAIT = ("232", "22")  # its number among the system calls, on x86-64 and on ARM
 ROUNDS = 5
-SILENCE_SECONDS = 0.3  # that a change may cost, beside what the machine itself delays
+SILENCE_SECONDS = 0.3  # that a change may add to the delays of the machine itself
 LONGEST_SILENCE_SECONDS = 2.0  # on a busy machine; far below the three of a fault
 
 
@@ -161,7 +161,7 @@ def test_a_worker_that_was_frozen_looks_at_its_claim_before_it_begins_anything(
     world: World, sink: "type[Sink]"
 ) -> None:
     """Kept promise: at ten random points, a worker that was stopped while another claimed its partition begins
-    nothing after it wakes; stopped in the middle of a round, at most what this round had begun."""
+    nothing after it wakes. If it was stopped in the middle of a round, it begins at most one delivery."""
     subscriber, dice = sink(), random.Random(20)
     subscriber.answer("/frozen", delay_seconds=0.2)
     served = world.subscribe(subscriber.url + "/frozen", partitions=1, order="ordered", gear="live")
@@ -207,7 +207,7 @@ def waits_for_events(pid: int) -> bool:
 
 
 def count_all(subscriber: Sink, path: str) -> int:
-    """What came to this path, with all that was sent before this is called: a busy machine may not have read it."""
+    """How many requests came to this path, once a busy machine has read all that were sent before this call."""
     for _ in range(2):
         urllib.request.urlopen(subscriber.url + "/is-anything-left").read()
     return subscriber.count(path)

@@ -99,7 +99,7 @@ def test_a_worker_that_is_fenced_does_not_ask_kafka_after_a_pause() -> None:
 
 @pytest.mark.parametrize("silent_seconds", [DEAD_SECONDS - 4.0, DEAD_SECONDS + 0.1])
 def test_a_worker_that_drains_and_was_frozen_for_long_gives_up_what_is_in_flight(silent_seconds: float) -> None:
-    """Kept promise: once the successor takes it for dead and sends again, it begins no dead letter and no reply."""
+    """Kept promise: once the successor considers it dead and sends again, it begins no dead letter and no reply."""
     worker = Successor(assignment(may_park=True)).worker
     worker._deliveries.go_on(worker._deliveries.lanes[0], 3, (), {})
     (lane,) = worker._deliveries.lanes
@@ -112,7 +112,7 @@ def test_a_worker_that_drains_and_was_frozen_for_long_gives_up_what_is_in_flight
 
 
 def test_nobody_waits_for_a_worker_that_is_known_to_be_dead() -> None:
-    """Kept promise: the first event of a partition does not wait for a claim that was never closed."""
+    """Kept promise: the first event of a partition does not wait for a claim that was never released."""
     claimed = Watch.__new__(Watch)
     claimed._unclosed = {"topic-id/0": {OLD << QUERY_SHIFT | 1}}
     for dead_below, waits in ((0, True), (OLD, True), (OLD + 1, False)):

@@ -286,7 +286,7 @@ def test_a_reset_of_an_isolated_subscription_waits_for_what_is_in_flight_there(
 def test_a_reset_disturbs_no_isolated_subscription(
     topic: Topic, world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kept promise: nobody gives up a query of its own for a subscription that needs none."""
+    """Kept promise: no subscription loses its own query to make room for one that needs none."""
     monkeypatch.setattr(module, "ROTATE_SECONDS", -1.0)
     topic.advance(64)
     park(known, world)
@@ -304,7 +304,7 @@ def test_a_reset_disturbs_no_isolated_subscription(
 def test_who_waits_for_a_query_of_its_own_is_reported(
     world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kept promise: an isolated subscription that no query serves at the moment is not called ready."""
+    """Kept promise: an isolated subscription that no query serves at the moment is not reported as ready."""
     nothing: Any = None
     ledger: Any = known
     settings = DispatcherSettings(private_queries=1)

@@ -82,7 +82,7 @@ def test_a_query_that_fails_at_its_start(kafka: KafkaConnection, topic_query: To
 
 
 def test_a_change_does_not_wait_for_workers_that_are_dead(kafka: KafkaConnection, topic_query: TopicQuery) -> None:
-    """Kept promise: a claim that a killed worker never closed delays no later change of a trigger, and no reset."""
+    """Kept promise: a claim that a killed worker never released delays no later change of a trigger, and no reset."""
     topic_id = str(uuid.uuid4())
     producer = kafka.producer()
     dead, alive, next_number = (claims.next_query_number(producer, topic_id) for _ in range(3))

@@ -102,7 +102,7 @@ def test_the_host_of_every_request_is_checked(before: bytes, after: bytes, statu
 
 
 def test_the_host_is_checked_when_it_changes() -> None:
-    """A valid Host is not a licence for the next request of the same connection."""
+    """After a valid Host, another one in the next request of the connection is checked too."""
 
     async def story() -> bytes:
         site = Site(ReceiverSettings(), cast(Ingress, FailingIngress("")), Inflight(10, 1_000_000))

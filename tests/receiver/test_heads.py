@@ -46,5 +46,5 @@ def test_a_host_may_have_a_port(host: bytes) -> None:
     ],
 )  # fmt: skip
 def test_a_target_with_another_host_is_refused(target: bytes, host: bytes, is_fine: bool) -> None:
-    """Kept promise: the host of a whole URL and the header Host are the same."""
+    """Kept promise: the host of a target in absolute form and the header Host are the same."""
     assert (_flaw(host, target) is None) == is_fine

@@ -29,7 +29,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.timeout(600)  # some clients are fetched first
 
 SENDERS = Path(__file__).parent / "senders"
-FETCHED = cache_dir() / "tests"  # with a lock of its own: nobody else waits for what is fetched here
+FETCHED = cache_dir() / "tests"  # with a lock of its own, so that nobody else waits for these downloads
 FETCH_SECONDS, SEND_SECONDS = 280, 280
 DATA = bytes(range(256)) * 400  # more than a socket takes at once, and no valid text
 

@@ -20,14 +20,14 @@ RETRY_SECONDS = 2 * BATCH_SECONDS  # a batch ends meanwhile
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """One of its own: its batches are short."""
+    """A system for this test alone, with short batches."""
     environment = {"PENSTOCK_LIVE_BATCH_MINUTES": str(BATCH_SECONDS / 60)}
     with running_system(tmp_path_factory.mktemp("batches"), environment) as started:
         yield started
 
 
 def starts(system: System, topic: str) -> int:
-    """Of queries of this topic, since the dispatcher began."""
+    """Starts of queries of this topic since the dispatcher started."""
     text = urllib.request.urlopen(f"{system.admin_url}/metrics").read().decode()
     found = re.findall(rf'penstock_query_starts_total\{{topic="{topic}"\}} (\d+)', text)
     return int(found[0]) if found else 0

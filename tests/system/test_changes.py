@@ -104,7 +104,7 @@ def test_two_hundred_changes_in_a_minute_silence_nobody(
     subscriber.wait_for(RATE, "/calm", 60)
 
     silences = list[float]()
-    while min(silences, default=2.0) > 1.0 and len(silences) < TRIES:  # a pause of the machine itself spoils a try
+    while min(silences, default=2.0) > 1.0 and len(silences) < TRIES:  # a pause of the machine itself fails a try
         reached = subscriber.count("/calm")
         change(Client(penstock_up.admin_url), guests)
         silences.append(longest_silence(subscriber.at("/calm")[reached:]))

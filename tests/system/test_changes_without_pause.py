@@ -18,7 +18,7 @@ PACE_SECONDS = 0.1  # below the pause after which the dispatcher applies changes
 
 @contextmanager
 def changing(system: System, *guests: dict[str, Any]) -> Iterator[Callable[[], int]]:
-    """Changes these triggers in turn, and says how often it has done so."""
+    """Changes these triggers in turn, and reports how many changes there were."""
     client, stopping, made = Client(system.admin_url), threading.Event(), list[int]()
 
     def change() -> None:

@@ -174,8 +174,8 @@ def test_a_secret_that_stops_working_is_told_and_heals(
 def test_a_group_is_deleted_in_the_cluster_of_its_topic_and_nowhere_else(
     penstock_up: System, sink: MakeSink, kafka: SecureKafka
 ) -> None:
-    """Kept promise: of a trigger or source on another cluster that is deleted, the group goes there; a group at home
-    with the same name stays as it is."""
+    """Kept promise: when a trigger or source on another cluster is deleted, its group there is deleted too. A group
+    at home with the same name stays."""
     subscriber = sink()
     login = {"secret": {"ref": {"name": "distant-login"}}}
     keys = {name: {"secretKeyRef": {"name": "distant-login", "key": key}} for name, key in

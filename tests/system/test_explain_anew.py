@@ -1,5 +1,5 @@
-"""Where is my event, after broker and trigger were deleted and made anew: what became of others that had its place,
-or the name of its subscription, is not shown."""
+"""Where is my event, after broker and trigger were deleted and made anew: attempts of an earlier event at the same
+offset, or of a subscription with the same name, are not shown."""
 
 import threading
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def statuses(row: Row) -> list[int]:
 def test_an_event_of_a_broker_made_anew_has_the_outcome_of_its_own_delivery(
     penstock_up: System, sink: MakeSink, has_sink: bool
 ) -> None:
-    """Kept promise: an event with the place and id of one that a deleted broker gave up shows only its attempts."""
+    """Kept promise: an event with the offset and id of one that a deleted broker gave up shows its own attempts."""
     subscriber, answered = sink(), threading.Event()
     name = f"anew-{'with' if has_sink else 'without'}-sink"
     delivery = {"deadLetterSink": {"uri": subscriber.url + "/dead"}} if has_sink else {}
@@ -111,6 +111,6 @@ def test_a_dead_letter_of_a_deleted_trigger_is_not_that_of_its_successor(penstoc
         row = of(event, present)
         return event if row["outcome"] == "DELIVERED" and row["attempts"] else None
 
-    event = until(delivered, "its successor has got it")
+    event = until(delivered, "its successor has delivered it")
     assert (statuses(of(event, present)), of(event, present)["dead_letter"]) == ([200], None)
     assert (statuses(of(event, former)), of(event, former)["outcome"]) == ([400], "DEAD")

@@ -1,4 +1,4 @@
-"""Events that are written past the receiver in transactions: their gaps of offsets are nothing to worry about."""
+"""Events that a producer writes into the topic in transactions: the gaps in their offsets cause no warning."""
 
 import re
 import urllib.request

@@ -75,7 +75,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)  # bits 64 to 95
 
 LONGEST_NAME = 253
 _NAME = re.compile(r"[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?)*\.?")
-_ZONED = re.compile(r"[0-9a-fA-F:.]+(%[a-zA-Z0-9._~-]+)?")  # an address, perhaps with the network that it is in
+_ZONED = re.compile(r"[0-9a-fA-F:.]+(%[a-zA-Z0-9._~-]+)?")  # an IP address, with a zone or without
 _SHORT = re.compile(r"[0-9][0-9a-fA-FxX.]*")  # forms like 127.1 and 0x7f000001
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 _SERVER = re.compile(r"(.*):[0-9]{1,5}")
@@ -145,7 +145,7 @@ def literal_address(host: str) -> str:
 def is_host(host: str) -> bool:
     """Whether it is a DNS name or an address and nothing else: no port, user, path, brackets or zone.
 
-    A name whose last part is a number is none: some resolvers read it as an address in a form of their own.
+    A name whose last part is a number is not a host: some resolvers read it as an address.
     """
     if "%" in host:
         return False

@@ -121,7 +121,7 @@ def show_one(  # noqa: PLR0913 - options
         else:
             show_yaml(item)
     if answer["events_left_out"]:
-        say(f"{answer['events_left_out']} of them are shown without the event: together they are too large")
+        say(f"{answer['events_left_out']} of them are shown without their event: together the events are too large")
 
 
 @deadletters.command()

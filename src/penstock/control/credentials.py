@@ -6,7 +6,7 @@ any password of the namespace to a server of their own. So:
 - a user and a password come from the keys that are meant for them (``USER_KEYS``, ``PASSWORD_KEYS``), or from keys
   that the Secret itself lists in ``penstock.dev/kafka-keys``;
 - they are never sent with less protection than the Secret asks for: without TLS where it names a protocol with TLS,
-  or with a mechanism other than its own; a Secret with a ``ca.crt`` is for servers whose certificates that CA signs;
+  or with a mechanism other than its own; a Secret with a ``ca.crt`` is for servers with a certificate of that CA;
 - a Secret that names its servers (``penstock.dev/servers``) is for these only, also for brokers, channels and sinks.
 
 Pure. Called by ``sources`` and ``clusters``; every refusal is a condition of the resource.

@@ -26,7 +26,7 @@ from penstock.kafka.dead_letters import DeadLetters
 
 MOST = 1000  # in one answer, and sent again by one request
 MOST_GROUPS = 500
-EVENT_BYTES = 4 * 1024 * 1024  # of the events in one answer; parsed they take many times as much
+EVENT_BYTES = 4 * 1024 * 1024  # of the events in one answer; parsed, they take many times as much
 READ_AT_A_TIME = 50  # letters
 FRESH_SECONDS = 60.0  # a failure as young as this says that the subscriber still fails
 _CODE = re.compile("[0-9]{1,3}")
@@ -102,7 +102,7 @@ def listing(world: World, wanted: Wanted, *, with_events: bool) -> dict[str, Any
 
 
 def _events(world: World, letters: Sequence[Indexed]) -> tuple[dict[str, DeadLetter], int]:
-    """By key, of the newest letters; and how many others had no room."""
+    """The newest letters by key, and how many others had no room."""
     found: dict[str, DeadLetter] = {}
     room, is_full = EVENT_BYTES, False
     for end in range(len(letters), 0, -READ_AT_A_TIME):

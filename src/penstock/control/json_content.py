@@ -27,8 +27,8 @@ _NOT_A_NAME = "its name must be Unicode text"
 def problems(value: Any, where: str = "") -> list[Problem]:
     """What cannot be stored, each with the path of its field. It does not recurse, however deep the value is.
 
-    Memory grows with the depth alone: of each open object or list there is one iterator and the step into it, and a
-    path becomes text only for a problem.
+    Memory grows with the depth alone: each open object or list takes one iterator and the step into it, and a path
+    becomes text only for a problem.
     """
     found: list[Problem] = []
     steps: list[Any] = []

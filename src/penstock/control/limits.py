@@ -64,7 +64,7 @@ class Limits:
             )
 
     def check_bytes(self, stored: int, growth: int, *, is_note: bool) -> None:
-        """For a resource that adds so many bytes to the stored ones. What does not grow always has room."""
+        """For a resource that adds so many bytes to the stored ones. One that does not grow always has room."""
         most = self.bytes_in_all * RESERVE if is_note else self.bytes_in_all
         if growth > 0 and stored + growth > most:
             raise LimitReached(

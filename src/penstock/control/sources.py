@@ -172,7 +172,7 @@ def _login(
     *,
     has_tls: bool,
 ) -> dict[str, bytes]:
-    """Mechanism, user and password, if their Secrets may be used so."""
+    """Mechanism, user and password, if their Secrets allow this use."""
     own = next((each for data in holders.values() if (each := credentials.mechanism_of(data))), "PLAIN")
     asked = _looked_up(source, sasl.get("type"), around)
     mechanism = asked.decode("latin-1").strip() if asked else own

@@ -105,7 +105,7 @@ class KafkaStore:
         self._objects: dict[str, Resource] = {}
         self._unreadable: dict[str, str] = {}
         self._repaired: dict[str, str] = {}
-        self._sizes: dict[str, int] = {}  # of the objects as they are stored, under the lock
+        self._sizes: dict[str, int] = {}  # bytes of each stored object; used only under the lock
         self._version = 0
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()

@@ -166,7 +166,7 @@ class Tail:
 
 
 def _fitting(events: list[Stored], most_bytes: int) -> int:
-    """How many of them, from the first."""
+    """How many of them have room together, from the first one on."""
     sizes = accumulate(len(each.found.value or b"") for each in events)
     return sum(size <= most_bytes for size in sizes)
 
@@ -186,7 +186,7 @@ def _shown(event: Stored) -> Line:
 
 
 def _cut(values: Mapping[str, Any]) -> Line:
-    """Names and texts of senders are as long as a record may be."""
+    """Shortens names and texts: those of a sender may be as long as a record."""
     return {
         name[:LONGEST_VALUE]: _short(value) if isinstance(value, str) else value for name, value in values.items()
     }

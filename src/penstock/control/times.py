@@ -6,8 +6,10 @@ from penstock.contract.moments import is_moment
 
 
 def epoch_of(text: str | None) -> float:
-    """Seconds since the epoch; 0 for none. Raises ValueError for what is no time between the years 1970 and 9999, or
-    has no time zone."""
+    """Seconds since the epoch; 0 for none.
+
+    Raises ValueError for text that is not a time, has no time zone, or is not between the years 1970 and 9999.
+    """
     if text is None:
         return 0.0
     found = datetime.fromisoformat(text)

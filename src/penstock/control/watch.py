@@ -1,7 +1,7 @@
 """Watching: every change of a resource to everybody who asked for its kind, as JSON lines.
 
-The store tells us of changes on whatever thread made them; each watcher has a queue on the server's event loop, of
-lines that watchers share. A watcher that does not read is cut off rather than fed from an ever longer queue.
+The store reports a change on the thread that made it. Each watcher has a queue of lines on the server's event loop;
+watchers of the same kind share the lines. A watcher that does not read is cut off, so that no queue grows for ever.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Watcher:
         return resource["kind"] == self.kind and self.namespace in (None, namespace_of(resource))
 
     def put(self, line: bytes) -> None:
-        """Ends it when it is too slow."""
+        """Ends the watcher if it is too slow."""
         if self._is_ended:
             return
         self._lines.append(line)

@@ -60,7 +60,7 @@ class Limits:
     unfinished_rows: int = 2_000
     unfinished_bytes: int = 32 * 1024 * 1024
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
-    most_parked: int = 8  # at the end of the rows
+    most_parked: int = 8  # lanes, when the rows end
     reply_hops: int = 16
     attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES  # of a reply
     policy: AddressPolicy = ALWAYS  # which addresses are connected to
@@ -255,7 +255,7 @@ class Deliveries:
             lane for lane in self.lanes if lane.progress.is_open and not (lane.is_parked or lane.is_held_back)
         ]
         if self._limits.may_park and len(unfinished) > self._limits.most_parked:
-            return  # most of them would wait for a query: all go on in the next one that they share
+            return  # most of them would wait for a query of their own, so all go on in the next shared one
         for lane in self.lanes:
             if lane in unfinished:
                 self._park(lane)
@@ -271,7 +271,7 @@ class Deliveries:
         self._dropped(self._client.abandon_unsent())
 
     def abandon_all(self) -> None:
-        """After a long pause of a worker that was only waiting for answers: another one sends all of it again."""
+        """After a long pause of a worker that only waited for answers: another worker sends these requests again."""
         self._dropped(self._client.abandon(lambda _: True))
 
     def _dropped(self, attempts: Iterable[Attempt]) -> None:

@@ -14,7 +14,8 @@ from penstock.settings import setting
 
 ATTRIBUTE_LIMIT_BYTES = 64 * 1024
 ATTRIBUTE_LIMIT_SETTING: int = setting(
-    ATTRIBUTE_LIMIT_BYTES, "the longest attribute of an event; beyond it 400, and a reply fails. Data does not count"
+    ATTRIBUTE_LIMIT_BYTES,
+    "longest attribute of an event; a longer one gets 400 or fails the reply; data does not count",
 )
 NAME = re.compile(r"[a-z0-9]+\Z")
 # Control characters, noncharacters and lone surrogates, none of which a CloudEvents string may hold.

@@ -1,8 +1,8 @@
 """How long filters may take for one event: bounds that hold for every event, however long its attributes are.
 
 Each step of a filter is linear in the value, so what counts is how many steps there are, and how long the values
-become. The unit is one function over an attribute of 64 kB, some 4 ms at the very worst. A pattern compares with all
-of its text, so it counts more where the text may be longer: a text in the data, or one that CONCAT made. Called by
+become. The unit is one function over an attribute of 64 kB, some 4 ms at the very worst. A pattern is matched
+against the whole text, so it counts more where the text may be longer: in the data, or made by CONCAT. Called by
 ``check`` and by ``cesql_sql``. Pure.
 """
 

@@ -67,7 +67,7 @@ class _Ticket:
 
     def __init__(self, request: "_Request", finished: list["_Ticket"]) -> None:
         self.waiting = len(request.records)
-        self.gone: list[Record] = []  # not written, since their partition is gone
+        self.gone: list[Record] = []  # records that were not written, since their partition is gone
         self.error: KafkaError | None = None
         self.request = request
         self._finished = finished

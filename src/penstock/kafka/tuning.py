@@ -2,11 +2,11 @@
 
 Only what makes a client faster, smaller or more patient. What is promised to senders and subscribers (acknowledged by
 all replicas, in order, from the ledger's positions) and who we are is not for a resource to set; nor is anything that
-names a class or a file. A number has a range, since the settings of all triggers of a topic meet in one query: one
+names a class or a file. A number has a range: all triggers of a topic share a query and its settings, so a value
 that Kafka's client refuses, or with which it reads nothing, would stop all of them.
 
-Checked when a resource is applied, and again where a client is made: there a producer with an invalid setting is
-refused, which concerns one address only; of a consumer the setting is left out and logged.
+Checked when a resource is applied, and again where a client is made. There, a producer with an invalid setting is
+refused, which affects one address only. For a consumer, an invalid setting is left out and logged.
 """
 
 import logging
@@ -61,7 +61,7 @@ CONSUMER = frozenset(
     }
 )
 
-# Least and most. The waiting of a fetch ends before its request and its connection time out.
+# Least and most. A fetch stops waiting before its request or its connection times out.
 MEGABYTE = 1024 * 1024
 NUMBERS = {
     "batch.size": (1, 16 * MEGABYTE),
@@ -133,7 +133,7 @@ def consumer_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def usable_consumer_settings(settings: Mapping[str, str], whose: str) -> dict[str, str]:
-    """The same, but what is invalid is left out and logged, with the resource that it is from."""
+    """The same, but an invalid setting is left out and logged. ``whose``: the resource that it is from."""
     found: dict[str, str] = {}
     for name, value in settings.items():
         try:

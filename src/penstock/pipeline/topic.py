@@ -37,7 +37,7 @@ NO_QUERY_YET = "as many others have one as PENSTOCK_PRIVATE_QUERIES allows; they
 
 
 class Resetting(NamedTuple):
-    stopped: tuple[StoppedLanes, ...]  # none: no query served them
+    stopped: tuple[StoppedLanes, ...]  # empty: no query served them
     until: float  # on the monotonic clock: how long to wait for answers
 
 

@@ -79,7 +79,7 @@ class TopicQuery:
         self._failures = 0
         self._not_before = 0.0
         self._predecessor_until: float | None = environment.started_at + DEAD_SECONDS
-        # Workers of queries below this number are dead from that time on, and may not have closed their claims.
+        # Workers of queries below this number are dead from that time on. They may not have released their claims.
         self._dead_below, self._dead_from = environment.first_query, environment.started_at + DEAD_SECONDS
         self._count = itertools.count(1)
 
@@ -513,7 +513,7 @@ class TopicQuery:
                 claims.release(producer, scope, partition, release_number)
             watch.read_to_end(10.0)
             deadline = time.monotonic() + LET_GO_SECONDS
-            # Workers of earlier queries have handed over, or they are dead and never close their claims.
+            # Workers of earlier queries have handed over, or they are dead and never release their claims.
             since, below = old.assignment.query << claims.QUERY_SHIFT, release_number << claims.QUERY_SHIFT
             while time.monotonic() < deadline and any(
                 watch.has_unclosed(scope, partition, below, since) for partition in old.partitions

@@ -225,7 +225,7 @@ class Holding:
         self._keys_due = time.monotonic() + KEYS_SECONDS
         self._is_lost = False  # another worker has claimed the partition
         self._looked_at = 0.0  # when the claims were last read before the first delivery, on the monotonic clock
-        self._trusted_until = 0.0  # once it is lost: for so long the successor leaves slow lanes to this worker
+        self._trusted_until = 0.0  # when the partition is lost: until then the successor leaves slow lanes here
         self._beat_due: float | None = None  # set once the partition is handed over, and lanes still wait for answers
         self._filter_errors = filter_errors
         self._teller = Teller(assignment.connection)
@@ -317,7 +317,7 @@ class Holding:
 
     def _look_again(self) -> None:
         """After a pause, before anything more is begun: another worker may hold the partition by now."""
-        if self._is_lost:  # nothing more is begun here; last answers are waited for also while Kafka is away
+        if self._is_lost:  # it begins nothing more, but waits for the last answers, also without Kafka
             if time.monotonic() > self._trusted_until:
                 self._deliveries.abandon_all()
             return

@@ -45,7 +45,7 @@ class Connection(Sender):
         self._received = 0.0  # when the last bytes came, seconds since the epoch
         self._is_unfinished = False  # whether a part of a request is held, as site.unfinished knows
         self._size = 0
-        self._host: bytes | None = None  # of the last request: mostly the next one has the same
+        self._host: bytes | None = None  # of the last request; the next one usually has the same
         self._clear()
 
     def _clear(self) -> None:
@@ -86,7 +86,7 @@ class Connection(Sender):
         self._rest = b""
         self._clear()
         self._parser = None  # it refers to this connection: both would wait for the garbage collector
-        self.send_answers()  # so do slots
+        self.send_answers()  # empties the slots, which refer to it too
 
     def data_received(self, data: bytes) -> None:
         if self._lingering:

@@ -2,7 +2,7 @@
 
 A proxy in front of the receiver and the receiver itself must agree where a request ends and which host it is for. So
 a head that RFC 9112 forbids is refused and never repaired. Called by the connection, for the few heads that need it;
-``HOST`` is for all of them.
+``HOST`` is checked for all.
 """
 
 import re
@@ -13,9 +13,9 @@ from httptools import HttpParserError, parse_url
 
 SPOKEN = ("1.1", "1.0")
 
-# Headers with one value, and all that decide what is stored, together with ``ce-*``: of two, a proxy could read the
-# first one and we the last. Others, like Accept or X-Forwarded-For, are lists or are not read at all: they may occur
-# more than once, and change nothing of the event.
+# Headers that may occur only once: those with one value and, like ``ce-*``, those that decide what is stored. Of two,
+# a proxy could read the first and the receiver the last. Others, such as Accept or X-Forwarded-For, are lists or are
+# not read. They may occur more than once and change nothing in the event.
 STAND_ONCE = frozenset(
     (
         b"authorization", b"content-encoding", b"content-language", b"content-length", b"content-location",
@@ -27,7 +27,7 @@ STAND_ONCE = frozenset(
     )
 )  # fmt: skip
 ATTRIBUTE = b"ce-"
-# One host, with a port or without; [::1] in brackets. Nothing that a proxy could cut in another way.
+# One host, with a port or without; [::1] in brackets. Nothing that a proxy could parse in another way.
 HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._~-]*)(?::([0-9]{0,5}))?[ \t]*")
 PORTS = {b"http": 80, b"https": 443}
 
@@ -62,7 +62,7 @@ def flaw(
 
 
 def _is_for(target: bytes, host: re.Match[bytes]) -> bool:
-    """Whether a target that is a whole URL is for this host."""
+    """Whether a target in absolute form (a whole URL) is for this host."""
     try:
         parts = parse_url(target)
     except HttpParserError:

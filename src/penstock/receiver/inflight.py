@@ -34,9 +34,9 @@ class Inflight:
 
 
 class Held(Generic[Holder]):
-    """What all connections hold of one sort: incomplete requests, or answers that are not read.
+    """What all connections hold of one kind: incomplete requests, or answers that are not read.
 
-    A normal sender completes its request soon and reads its answers, mostly at once. So the one that has held
+    A normal sender completes its request and reads its answers soon, usually at once. So the one that has held
     something for longest is the least likely to be normal, and is dropped beyond the limit.
     """
 

@@ -5,7 +5,7 @@ from httptools import HttpParserError, parse_url
 from penstock.contract.model import Route
 
 HEAD_END = b"\r\n\r\n"
-SHORT_HEAD_BYTES = 64  # heads are not looked for in steps smaller than this
+SHORT_HEAD_BYTES = 64  # of a head are skipped when its end is looked for: a slice may hold several short heads
 SLICE_BYTES = 2048  # of a body whose length is not known
 
 
@@ -46,8 +46,8 @@ def path_of(url: bytes) -> bytes:
 def slice_end(data: bytes, begin: int, request: Request | None, body_bytes: int) -> int:
     """Where to cut a read that holds many requests, so that the slice from ``begin`` completes only a few of them.
 
-    ``request`` is the one whose body is being read, None: a head is. The result may lie beyond the end of the data.
-    The parser cannot be stopped in the middle of what it is given, and reports no positions.
+    ``request`` is the one whose body is being read; None: a head is being read. The result may lie beyond the end of
+    the data. Slices are needed since the parser cannot be stopped in its input, and reports no positions.
     """
     if request is None:
         found = data.find(HEAD_END, begin + SHORT_HEAD_BYTES)
@@ -57,7 +57,7 @@ def slice_end(data: bytes, begin: int, request: Request | None, body_bytes: int)
 
 
 def framing_again(request: Request, *, closes: bool) -> bytes:
-    """A head with the length of the request's body, for a parser that goes on with the body."""
+    """A head with the framing of the request's body, for a new parser that goes on with the body."""
     lines = [b"POST / HTTP/1.1", b"Connection: close" if closes else b"Connection: keep-alive"]
     for name in (b"content-length", b"transfer-encoding"):
         if name in request.by_name:

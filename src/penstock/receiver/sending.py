@@ -1,9 +1,9 @@
 """The half of a connection that sends: answers in the order of the requests, as fast as the sender reads them.
 
-    path ──▶ slot ──▶ send_answers ──▶ transport        _stop ──▶ nothing is read, site.backlog knows what is held
+    path ──▶ slot ──▶ send_answers ──▶ transport        _stop ──▶ nothing is read, site.backlog counts what is held
 
-A sender that does not read its answers, or asks faster than it is answered, gets no further: neither is its socket
-read, nor what came already parsed. Extended by ``connection.py``, which reads.
+Backpressure: while a sender does not read its answers, or has too many requests without an answer, its socket is not
+read, and what was already read is not parsed. Extended by ``connection.py``, which reads.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Sender(asyncio.Protocol):
         self._paused = False  # nothing is read from the socket
         self._is_unread = False  # the sender does not read its answers
         self._is_parsing = False
-        self._rest = b""  # of a read, for later
+        self._rest = b""  # what is not parsed yet of a read
         self._close_when_answered = False
         self._touched = self._loop.time()
 
@@ -91,7 +91,7 @@ class Sender(asyncio.Protocol):
         return self._is_unread or len(self._slots) > MOST_PIPELINED
 
     def _stop(self) -> None:
-        """Reads nothing for now. Reports what is held, since senders decide how long."""
+        """Reads nothing for now. Reports how much is held, since the sender decides for how long."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return

@@ -40,7 +40,9 @@ class ReceiverSettings:
         0, "the same for one client address; 0: no limit, since a load balancer has few addresses"
     )
     read_timeout_seconds: float = setting(15.0, "a request must be complete this long after its first byte")
-    idle_timeout_seconds: float = setting(75.0, "a connection without requests is closed after this time")
+    idle_timeout_seconds: float = setting(
+        75.0, "a connection without requests, or with unread answers, is closed after this time"
+    )
     delivery_timeout_seconds: float = setting(2.5, "how long Kafka may take to acknowledge; then the answer is 503")
     telemetry: Literal["on", "off"] = setting("on", "off: nothing is counted")
     drain_seconds: float = setting(10.0, "how long an ending receiver waits for what it has accepted")

@@ -16,7 +16,7 @@ class Bodies:
         self._held = 0
 
     async def held(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Runs the application. Its reading of the body raises Unavailable when there is no room."""
+        """Runs the application. When it reads a body for which there is no room, that raises Unavailable."""
         mine = 0
 
         async def counted() -> Message:
@@ -24,9 +24,7 @@ class Bodies:
             message = await receive()
             size = len(message.get("body", b""))
             if size and self._held + size > self._most:
-                raise Unavailable(
-                    "the controller has as many request bodies in hand as it may hold", hint="try again"
-                )
+                raise Unavailable("the controller holds as many bytes of request bodies as it may", hint="try again")
             mine += size
             self._held += size
             return message

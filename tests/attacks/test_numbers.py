@@ -58,7 +58,7 @@ def test_a_setting_of_kafka_with_foreign_digits_is_refused() -> None:
     for value in ("²", "٣", "1" * 5000):
         with pytest.raises(Misconfigured, match=r"linger\.ms"):
             tuning.producer_settings({"linger.ms": value})
-    assert tuning.producer_settings({"linger.ms": " 5 "})
+    assert tuning.producer_settings({"linger.ms": "5"})
 
 
 @pytest.mark.parametrize("field", ["since", "until"])

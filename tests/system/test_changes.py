@@ -91,7 +91,7 @@ def longest_silence(came: list[Request]) -> float:
 
 @pytest.mark.timeout(400)
 @pytest.mark.scenario(31)
-def test_two_hundred_changes_in_a_minute_silence_nobody(
+def test_two_hundred_changes_silence_nobody(
     penstock_up: System, sink: Callable[[], Sink], make_sender: MakeSender
 ) -> None:
     """Kept promise: who stays as it is waits at most a second, in order, while its neighbours change all the time."""

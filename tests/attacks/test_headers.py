@@ -23,13 +23,11 @@ VALUES = {
     "content-encoding": "identity",
     "transfer-encoding": "chunked",
     "traceparent": TRACE,
-    "tracestate": "a=1",
     "expect": "100-continue",
     "te": "trailers",
 }
 DECIDE = (
     *sorted(name.decode() for name in STAND_ONCE),
-    "tracestate",
     *EVENT,
     "ce-time",
     "ce-subject",
@@ -98,6 +96,14 @@ def test_a_doubled_header_that_is_taken_changes_nothing_of_the_event(
     assert receiver.raw(head(id_=f"{name}-plain") + DATA).status == 202
     assert receiver.raw(head(*lines, id_=f"{name}-doubled") + DATA).status == 202
     assert stored(kafka, f"{name}-doubled") == stored(kafka, f"{name}-plain")
+
+
+def test_lines_of_tracestate_are_joined(receiver: Receiver, kafka: KafkaConnection) -> None:
+    """It is a list, of which each proxy may add a line: all of it is stored, in order."""
+    lines = (f"traceparent: {TRACE}", "tracestate: a=1", "tracestate: b=2")
+    assert receiver.raw(head(*lines, id_="tracestate") + DATA).status == 202
+    headers = [dict(each.headers()) for each in records(kafka, TOPIC)]
+    assert [each["tracestate"] for each in headers if each["ce_id"] == b"tracestate"] == [b"a=1,b=2"]
 
 
 def stored(kafka: KafkaConnection, id_: str) -> tuple[Any, ...]:

@@ -118,6 +118,11 @@ def test_what_could_take_long_is_refused_with_its_field(expression: str, reason:
     assert reason in found[0].message
 
 
+def test_an_attribute_may_have_the_name_of_a_dialect() -> None:
+    """Kept promise: only expressions are read as such, not the values that attributes are compared with."""
+    assert not problems([{"exact": {"cesql": "I LIKE it a lot"}}, {"not": {"prefix": {"all": "LIKE"}}}], "filters")
+
+
 def test_a_pattern_counts_more_where_its_text_may_be_longer() -> None:
     """Kept promise: a LIKE over a text of the data, or over many joined texts, keeps to the same bound."""
     dialect, pattern = "penstock.dev/cesql-data", f"'%{'a' * 230}%b_%'"

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from penstock.contract.model import QueryReport, Subscription
+from penstock.errors import Unavailable
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
 from penstock.pipeline import topic as module
 from penstock.pipeline.gears import Gearbox
@@ -30,6 +31,7 @@ class World:
     starts_fail: bool = False
     topic_id: str = "id-1"
     left_behind: frozenset[tuple[str, int]] = frozenset()  # by the next shared start
+    is_kafka_away: bool = False
     is_in_flight: bool = False  # something of the lanes that are stopped
     queries: list["Query"] = field(default_factory=list)
 
@@ -88,6 +90,8 @@ class Query:
         self.behind = behind
 
     def stop_lanes(self, uid: str, besides: Any) -> StoppedLanes | None:
+        if self.world.is_kafka_away:
+            raise Unavailable("Kafka is away")
         self.stopped.append(uid)
         if self.running is None:
             return None
@@ -271,8 +275,12 @@ def test_a_reset_of_an_isolated_subscription_waits_for_what_is_in_flight_there(
     park(known, world)
     topic.advance(64)
     shared, isolated = world.queries
-    world.is_in_flight = True
+    world.is_in_flight = world.is_kafka_away = True
     topic.reset("a")
+    with pytest.raises(Unavailable):
+        topic.advance(64)
+    assert isolated.running, "the next round tries again"
+    world.is_kafka_away = False
     topic.advance(64)
     assert isolated.stopped == ["a"]
     assert isolated.running is None

@@ -86,14 +86,20 @@ def test_a_change_does_not_wait_for_workers_that_are_dead(kafka: KafkaConnection
     topic_id = str(uuid.uuid4())
     producer = kafka.producer()
     dead, alive, next_number = (claims.next_query_number(producer, topic_id) for _ in range(3))
-    claims.claim(producer, topic_id, 0, dead)
     old = running(kafka, topic_id, alive, is_active=True)
-    topic_query._running = old
     uid = Subscription("uid", "Trigger", "default", "t", "orders", "g", "http://a/")
-    topic_query._running = replace(old, subscriptions=(uid,))
+    topic_query._running = replace(old, subscriptions=(uid,), partitions=(0, 1))
+    for partition, closes in ((0, False), (1, True)):  # of partition 1 the worker of the running query has ended
+        generation = claims.claim(producer, topic_id, partition, dead if partition == 0 else alive)
+        if closes:
+            claims.close(producer, topic_id, partition, generation)
     stopped = topic_query.stop_lanes("uid", ())
     assert stopped is not None
     assert not stopped.lanes, "no worker of the running query has any"
+    claims.claim(producer, topic_id, 1, alive)
+    stopped = topic_query.stop_lanes("uid", ())
+    assert stopped is not None
+    assert [lane.partition for lane in stopped.lanes] == [1]
     thread = threading.Thread(target=topic_query._let_go, args=(old, next_number), daemon=True)
     thread.start()
     thread.join(LET_GO_SECONDS - 2)

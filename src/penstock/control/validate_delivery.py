@@ -98,6 +98,8 @@ def _uri_problems(uri: Any, where: str, *, relative: bool) -> list[Problem]:
         return [Problem(where, f'"{uri}" must be absolute and begin with http:// or https://')]
     if not parts.hostname or not port_is_fine:
         return [Problem(where, f'"{uri}" has no host to connect to')]
+    if "@" in parts.netloc.rpartition("@")[0]:
+        return [Problem(where, "the user or the password has an @; write it as %40")]
     if not is_plain_authority(parts.netloc):
         return [Problem(where, f'"{uri}": {shown_briefly(parts.hostname)} is not a DNS name or an IP address')]
     return address_problems(unquote(parts.hostname), where)

@@ -52,7 +52,7 @@ def _expressions(filters: Sequence[Any]) -> Iterator[str]:
     for _ in range(DEEPEST + 1):
         pairs = [pair for each in level if isinstance(each, Mapping) for pair in each.items()]
         yield from (body for dialect, body in pairs if dialect in EXPRESSION_DIALECTS and isinstance(body, str))
-        level = [body for _, body in pairs if isinstance(body, Mapping)]
+        level = [body for dialect, body in pairs if dialect == "not"]
         level += [each for _, body in pairs if isinstance(body, list) for each in body]
 
 

@@ -290,9 +290,10 @@ class Topic:
             if uid in uids and uid not in self._resetting:
                 stopped = [self._shared.stop_lanes(uid, self._apart.get(uid, ()))]
                 if uid in self._private:
-                    isolated = self._private.pop(uid)
-                    stopped.append(isolated.stop_lanes(uid, ()))  # so that its workers note what is in flight
-                    isolated.stop()
+                    stopped.append(
+                        self._private[uid].stop_lanes(uid, ())
+                    )  # so that its workers note what is in flight
+                    self._private.pop(uid).stop()  # only now: while Kafka is away, the next round tries again
                 until = time.monotonic() + RESET_SECONDS
                 self._resetting[uid] = Resetting(tuple(filter(None, stopped)), until)
             self._reset_asked.discard(uid)

@@ -467,11 +467,8 @@ class TopicQuery:
         watch = claims.Watch(self._environment.connection)
         try:
             watch.read_to_end(10.0)  # a worker that claims a partition later has seen that the lane is stopped
-            held = [
-                each
-                for each in running.partitions
-                if watch.holder(scope, each) >> claims.QUERY_SHIFT == running.assignment.query
-            ]
+            since, below = running.assignment.query << claims.QUERY_SHIFT, query << claims.QUERY_SHIFT
+            held = [each for each in running.partitions if watch.has_unclosed(scope, each, below, since)]
         finally:
             watch.close()
         topic_id = running.assignment.topic_id

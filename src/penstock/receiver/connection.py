@@ -17,7 +17,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from penstock.receiver import answers
 from penstock.receiver.answers import Answer
-from penstock.receiver.heads import HOST, flaw
+from penstock.receiver.heads import HOST, TRACESTATE, flaw
 from penstock.receiver.inflight import HEADER_OVERHEAD_BYTES
 from penstock.receiver.request import Request, framing_again, path_of, slice_end
 from penstock.receiver.sending import MOST_PIPELINED, UNREAD_BYTES, Sender, Slot
@@ -249,9 +249,13 @@ class Connection(Sender):
         found = flaw(version, request.by_name, request.headers, self._url)
         if found is not None:
             self._refuse(answers.refusal(400, found))
-        elif version == "1.0":
+            return True
+        if len(request.by_name) != len(request.headers) and TRACESTATE in request.by_name:
+            lines = [value for name, value in request.headers if name == TRACESTATE]
+            request.by_name[TRACESTATE] = b",".join(lines)
+        if version == "1.0":
             self._closes = True  # keep-alive in HTTP/1.0 is not supported
-        return found is not None
+        return False
 
     def on_body(self, body: bytes) -> None:
         if self._lingering:

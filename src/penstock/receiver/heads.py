@@ -20,13 +20,13 @@ STAND_ONCE = frozenset(
     (
         b"authorization", b"content-encoding", b"content-language", b"content-length", b"content-location",
         b"content-md5", b"content-range", b"content-type", b"date", b"expect", b"from", b"host", b"max-forwards",
-        b"origin", b"proxy-authorization", b"referer", b"te", b"traceparent", b"tracestate", b"transfer-encoding",
-        b"user-agent",
+        b"origin", b"proxy-authorization", b"referer", b"te", b"traceparent", b"transfer-encoding", b"user-agent",
         b"k-network-hash", b"k-network-probe", b"webhook-request-callback", b"webhook-request-origin",
         b"webhook-request-rate",
     )
 )  # fmt: skip
 ATTRIBUTE = b"ce-"
+TRACESTATE = b"tracestate"  # a list, and stored: its lines are joined
 # One host, with a port or without; [::1] in brackets. Nothing that a proxy could parse in another way.
 HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._~-]*)(?::([0-9]{0,5}))?[ \t]*")
 PORTS = {b"http": 80, b"https": 443}

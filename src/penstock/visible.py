@@ -35,6 +35,12 @@ def visible_line(text: str) -> str:
     return text if text.isprintable() else _HIDDEN_IN_A_LINE.sub(_shown, text)
 
 
+def visible_message(text: str) -> str:
+    """A message that may have several lines, such as an expression with a caret: all but the first are indented."""
+    first, *others = map(visible_line, text.split("\n"))
+    return "\n".join([first, *(each if each.startswith("  ") else f"  {each}" for each in others)])
+
+
 def colour(text: str, code: str) -> str:
     """Text that ``visible`` prints in this colour."""
     return f"{_MARK}{code}m{text}{_MARK}0m"

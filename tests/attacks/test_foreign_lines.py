@@ -53,14 +53,15 @@ def test_dead_letters_and_jobs_have_no_lines_of_others(capsys: pytest.CaptureFix
 
 
 def test_an_error_of_a_server_has_no_lines_of_others(capsys: pytest.CaptureFixture[str]) -> None:
-    """A refusal is one line, each of its reasons is another, and its hint is the last."""
+    """A refusal has a line, each of its reasons has another, and its hint is the last. Further lines are indented."""
     problems = [{"field": f"spec.{FORGED}", "message": FORGED}, {"field": "", "message": HOSTILE}]
     answer = {"error": FORGED, "hint": f"x\nerror: {FORGED}", "problems": problems}
     error = client._explained(400, json.dumps(answer).encode())
     assert isinstance(error, Rejected)
     complain(error)
     complain(ValueError(FORGED))
-    assert [line[:6] for line in capsys.readouterr().err.splitlines()] == [
+    lines = capsys.readouterr().err.splitlines()
+    assert [line[:6] for line in lines if not line.startswith("  ")] == [
         "error:", "spec.b", "\\x1b[2", "hint: ", "error:", "hint: ",
     ]  # fmt: skip
 

@@ -14,7 +14,7 @@ from penstock.access.tokens import authorization
 from penstock.cli.credentials import token_for
 from penstock.control.kinds import Kind, Resource
 from penstock.errors import Misconfigured, PenstockError, Rejected, Unavailable
-from penstock.visible import visible_line
+from penstock.visible import visible_message
 
 TIMEOUT_SECONDS = 30.0
 
@@ -167,7 +167,7 @@ def _explained(status: int, raw: bytes) -> PenstockError:
         ]
     except (ValueError, KeyError, TypeError):
         message, hint, lines = f"the server answered {status}: {raw[:200].decode(errors='replace')}", None, []
-    text = "\n".join(visible_line(line) for line in [message, *lines])
+    text = "\n".join(visible_message(line) for line in [message, *lines])
     if status == http.client.UNAUTHORIZED:
         return Unauthorized(
             text, hint="--token-file FILE (PENSTOCK_TOKEN_FILE) names the file with the server's run/admin.token"

@@ -9,7 +9,7 @@ import typer
 from penstock.cli import complete, options
 from penstock.cli.options import SOME_FAILED
 from penstock.cli.output import kubernetes_list, say, show, show_json, show_yaml
-from penstock.visible import visible_line
+from penstock.visible import visible_line, visible_message
 
 TIMED_OUT = 5
 DELETE_SECONDS = 30.0
@@ -65,7 +65,7 @@ def _placed(body: Any, namespace: str) -> tuple[Any, Any]:
     problems = kind_problems(body)
     if problems:
         lines = [f"{p.field}: {p.message}" if p.field else p.message for p in problems]
-        raise Rejected("\n".join(["the object is invalid", *map(visible_line, lines)]))
+        raise Rejected("\n".join(["the object is invalid", *map(visible_message, lines)]))
     metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else {}
     return BY_NAME[body["kind"]], {
         **body,

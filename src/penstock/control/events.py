@@ -94,7 +94,7 @@ def question(world: World, asked: Mapping[str, Any]) -> Search:
             raise Rejected(f"{name} must be text")
     latest = asked.get("latest") or 50
     if isinstance(latest, bool) or not _COUNT.fullmatch(str(latest)) or not 1 <= int(latest) <= MOST_ROWS:
-        raise Rejected(f"latest is {str(latest)[:40]!r}; it is a number from 1 to {MOST_ROWS}")
+        raise Rejected(f"latest is {str(latest)[:40]}; it is a number from 1 to {MOST_ROWS}")
     searched = places_of(world, str(asked.get("of") or ""), str(asked.get("namespace") or ""))
     return Search(
         topics=tuple(each.place for each in searched),

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from penstock.contract.model import Subscription
 from penstock.event.kafka import encode_record
 from penstock.event.model import Event
 from penstock.kafka import claims, topics
@@ -84,12 +86,15 @@ def test_a_change_silences_nobody_though_a_subscriber_is_slow(
     first = world.subscribe(quick.url + path, partitions=1, gear="live")
     only_slow = ({"exact": {"type": "slow"}},)
     held = world.subscribe(slow.url + path, 1, first.topic, filters=only_slow, order=order, gear="live")
+    other = world.subscribe(quick.url + "/other", 1, first.topic, gear="live")
 
-    def serves(uid: str) -> bool:
+    def serves(wanted: Subscription) -> bool:
         report = world.report(first.topic)
-        return report is not None and report.state == "running" and uid in report.subscriptions
+        if report is None or report.state != "running":
+            return False
+        return (wanted.uid, wanted.version) in zip(report.subscriptions, report.versions, strict=True)
 
-    until(lambda: serves(held.uid), "both are served")
+    until(lambda: serves(held) and serves(other), "all are served")
     with steady_stream(world, first.topic) as sent:
         slow.wait_for(1, path)
         quick.wait_for(2 * RATE, path)
@@ -99,9 +104,10 @@ def test_a_change_silences_nobody_though_a_subscriber_is_slow(
             quick.wait_for(quick.count(path) + 2 * RATE, path)
             calm.append(longest_delay(quick, path, sent, since))
             since = time.time()
-            for number in range(2):
-                changed = world.subscribe(quick.url + f"/other{number}", 1, first.topic, gear="live")
-                until(lambda uid=changed.uid: serves(uid), "it is reported as served")  # type: ignore[misc]
+            for kind in ("a", "b"):
+                other = msgspec.structs.replace(other, filters=({"exact": {"type": kind}},))
+                world.agree(other)
+                until(lambda now=other: serves(now), "it is reported as served")  # type: ignore[misc]
             quick.wait_for(quick.count(path) + 2 * RATE, path)
             silences.append(longest_delay(quick, path, sent, since))
     until(lambda: set(sent) <= set(ids(quick.at(path))), "the quick one has all")

@@ -1,7 +1,10 @@
 """Attacks with addresses: resources that lead Penstock to the metadata service of a cloud, in any spelling."""
 
+import pickle
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from penstock.access.addresses import ALWAYS, AddressPolicy
 from penstock.contract.model import Cluster
 from penstock.errors import Misconfigured
+from penstock.kafka import secret_files
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
 from tests.attacks.reconciling import Body, Reconciling, fields, reconciling
@@ -218,5 +222,28 @@ def test_our_own_kafka_may_be_anywhere(tmp_path: Path, policy: AddressPolicy, se
         found: dict[str, Any] = clusters.connection(Cluster(servers)).client_config()
         assert found["bootstrap.servers"] == servers
         clusters.home.check_addresses()
+    finally:
+        clusters.close()
+
+
+@pytest.mark.parametrize("policy", [ALWAYS, AddressPolicy("refuse")])
+def test_tokens_for_our_own_kafka_are_not_fetched_from_a_metadata_service(
+    tmp_path: Path, policy: AddressPolicy
+) -> None:
+    """Kept promise: a resource that names our own Kafka with a Secret of its own reaches no such token endpoint, by
+    none of the three clients."""
+    data = {"protocol": b"SASL_PLAINTEXT", "sasl.mechanism": b"OAUTHBEARER", "user": b"alice", "password": b"hunter2"}
+    secret_files.write(tmp_path, "default/thief", {**data, "tokenUrl": b"http://169.254.169.254/token"})
+    clusters = Clusters(KafkaConnection("127.0.0.1:9092"), tmp_path, policy)
+    cluster = Cluster("127.0.0.1:9092", "default/thief")
+    try:
+        connection = clusters.connection(cluster)
+        unpickled = pickle.loads(pickle.dumps(replace(connection, security=None)))
+        assert unpickled.has_our_servers
+        for settings in (
+            connection.client_config, connection.group_client_config, partial(clusters.java_settings, cluster)
+        ):  # fmt: skip
+            with pytest.raises(Misconfigured, match="the token endpoint at"):
+                settings()
     finally:
         clusters.close()

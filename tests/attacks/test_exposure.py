@@ -250,7 +250,10 @@ def test_sparks_secret_is_made_for_each_run_and_shown_nowhere(spark: "SparkSessi
     ("settings", "reason", "remedy"),
     [
         ({}, "does not ask for a login", "--kafka-auth scram"),
-        ({"kafka_auth": "scram", "advertise": "0.0.0.0"}, "not a single address", "--advertise"),
+        *(
+            ({"kafka_auth": "scram", "advertise": address}, "not a single address", "--advertise")
+            for address in ("0.0.0.0", "::", "0", "0x0", "0.0", "::0", "0:0:0:0:0:0:0:0", "::ffff:0.0.0.0", "*", "")
+        ),
         ({"kafka_auth": "scram", "master": "spark://127.0.0.2:7077"}, "secret", "PENSTOCK_SPARK_SECRET_FILE"),
     ],
 )

@@ -30,6 +30,16 @@ def test_the_token_of_a_data_directory_goes_to_its_server_only(data_dir: Path) -
     assert token_for("10.0.0.1", 8090, data_dir) is None
 
 
+@pytest.mark.parametrize("host", ["127.0.0.2", "::1", "localhost", "x.localhost"])
+@pytest.mark.parametrize("listens_on", ["127.0.0.1", "0.0.0.0"])
+def test_the_token_goes_to_no_other_loopback_address(data_dir: Path, host: str, listens_on: str) -> None:
+    """Kept promise: another user who listens on this port of another loopback address does not get the token."""
+    state = json.loads((data_dir / "run" / "up.json").read_text())
+    (data_dir / "run" / "up.json").write_text(json.dumps({**state, "host": listens_on}))
+    assert token_for(host, 8090, data_dir) is None
+    assert token_for("127.0.0.1", 8090, data_dir) is not None
+
+
 def test_a_data_directory_of_another_user_names_no_file(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept promise: a command in a stranger's folder shows no private file of ours to the stranger's server."""
     mine = os.geteuid()

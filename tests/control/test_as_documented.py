@@ -16,7 +16,7 @@ from penstock.control.secrets import Secrets
 from penstock.control.settings import ControllerSettings
 from penstock.control.validate import problems
 from penstock.errors import Misconfigured
-from tests.control.objects import annotated, broker, stored, trigger
+from tests.control.objects import annotated, broker, secret, stored, trigger
 
 SETTINGS = ControllerSettings(bootstrap_servers="kafka:9092")
 TO_BILLING = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "billing"}}
@@ -83,7 +83,7 @@ def test_a_source_names_the_field_whose_secret_is_no_good(tmp_path: Path) -> Non
     """Kept promise: in the words of the source, whatever the key is called, without what is in it."""
     ca = {"secretKeyRef": {"name": "trusted", "key": "root.pem"}}
     given = stored(source(net={"tls": {"enable": True, "caCert": ca}}))
-    around = replace(among(), secrets=Secrets(tmp_path))
+    around = replace(among(stored(secret("trusted"))), secrets=Secrets(tmp_path))
     around.secrets.write("default", "trusted", {"root.pem": b"rubbish"})
     plan = sources.plan(given, around, lambda *_: {})
     [connected] = [each for each in plan.conditions if each.type == "ConnectionEstablished"]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from penstock.control.guard import sessions
 from penstock.control.guard.middleware import Guard, stream_of
-from penstock.control.guard.policy import Access
+from penstock.control.guard.policy import Access, Asked, Caller, judge
 from penstock.control.guard.seats import FEED, SEARCH, TAIL, TRIAL, WATCH, Limit, Seats, TooMany
 from penstock.control.guard.sessions import CODE_SECONDS, MOST_CODES, MOST_SESSIONS, SESSION_SECONDS, Sessions
 from penstock.errors import Unavailable
@@ -152,3 +153,16 @@ def test_a_stream_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None
     assert [each.get("status") for each in sent[:1]] == [200]
     assert sent[1] == {"type": "http.response.body", "body": b"", "more_body": False}
     assert sent[2]["status"] == 401
+
+
+def test_holders_of_the_token_at_different_addresses_are_different_callers() -> None:
+    """Kept promise: the tails of one colleague do not take the seats of another, who has the same token."""
+    access = Access("token", needs_token=True)
+    headers = Headers({"host": "10.0.0.9:8090", "authorization": "Bearer token"})
+    callers = [
+        judge(access, Asked("GET", "/api/penstock/tail", headers, peer, "10.0.0.9"))
+        for peer in ("10.0.0.1", "10.0.0.2", "127.0.0.1", "127.0.0.2")
+    ]
+    keys = [each.key for each in callers if isinstance(each, Caller)]
+    assert len(keys) == 4
+    assert len(set(keys)) == 3, "all of loopback is one address"

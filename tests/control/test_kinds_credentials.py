@@ -5,17 +5,33 @@ from typing import Any
 
 import pytest
 
-from penstock.control import credentials, sinks, sources
+from penstock.contract.model import Cluster
+from penstock.control import credentials, ingress, sinks, sources, subscriptions, triggers
+from penstock.control.conditions import false, true
 from penstock.control.credentials import Refused
-from penstock.control.ingress import Surroundings
+from penstock.control.egress import MakePlan
+from penstock.control.ingress import Configured, Findings, Surroundings
 from penstock.control.kinds import Resource
 from penstock.control.secrets import Secrets
 from penstock.control.validate import problems
 from penstock.errors import Misconfigured, Rejected
 from penstock.kafka import java_files, secret_files, security
+from penstock.kafka.topics import TopicSpec, TopicState
 from tests.certificates import Authority, needs_openssl
-from tests.control.objects import annotated, secret, service, sink, source, stored, subscription, trigger
-from tests.control.test_kinds_plans import OLD_ORDERS, among, condition_of, finding
+from tests.control.objects import (
+    NOON,
+    annotated,
+    broker,
+    channel,
+    secret,
+    service,
+    sink,
+    source,
+    stored,
+    subscription,
+    trigger,
+)
+from tests.control.test_kinds_plans import OLD_ORDERS, among, condition_of, finding, ready
 
 STRANGER = ["stranger.example:9092"]
 GUARDED = {"protocol": b"SASL_SSL", "sasl.mechanism": b"SCRAM-SHA-512", "user": b"alice", "password": b"hunter2"}
@@ -153,6 +169,63 @@ def test_a_refused_source_stops_and_its_copy_of_the_credentials_goes(tmp_path: P
     assert not plan.subscriptions
     assert not plan.is_blind
     assert not secret_files.path_of(tmp_path, "kafkasources.default/legacy").exists()
+
+
+def copies(folder: Path) -> list[Path]:
+    """Files with a source's copy of its credentials."""
+    return [each for each in folder.rglob("*") if each.is_file() and "kafkasources" in str(each)]
+
+
+def test_a_source_whose_secret_is_deleted_stops_and_its_copy_of_the_credentials_goes(tmp_path: Path) -> None:
+    """Kept promise: no file with the login of a deleted Secret stays, neither the copy nor what Java reads."""
+    given = around(tmp_path, GUARDED)
+    asked = with_login(tls=True, user="user", password="password")
+    cluster = sources.cluster_of_source(asked, given)
+    found = security.parse("login", secret_files.read(tmp_path, cluster.secret))
+    java_files.java_settings(found, tmp_path, cluster.secret, cluster.version)
+    assert len(copies(tmp_path)) >= 2
+    given.secrets.remove("default", "login")
+    plan = sources.plan(asked, among(secrets=tmp_path), finding(OLD_ORDERS))
+    assert condition_of(plan, "ConnectionEstablished") == ("False", "SecretMissing")
+    assert not plan.subscriptions
+    assert not plan.is_blind
+    assert copies(tmp_path) == []
+
+
+def test_a_source_that_needs_no_login_any_more_keeps_none(tmp_path: Path) -> None:
+    given = around(tmp_path, GUARDED)
+    sources.cluster_of_source(with_login(tls=True, user="user", password="password"), given)
+    assert copies(tmp_path)
+    sources.cluster_of_source(stored(source(bootstrapServers=STRANGER)), given)
+    assert copies(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "asking", "make_plan"),
+    [
+        (stored(broker()), stored(trigger()), triggers.plan),
+        (stored(channel(), "channel-uid"), stored(subscription()), subscriptions.plan),
+    ],
+)
+def test_nothing_is_read_from_servers_that_a_secret_excludes_later(
+    owner: Resource, asking: Resource, make_plan: MakePlan
+) -> None:
+    """Kept promise: once penstock.dev/servers of a Secret leaves out the servers of a broker or channel, nobody reads
+    there with its login. Where the readers had come to is kept."""
+    far = Cluster(STRANGER[0], "default/login", "v1")
+    owner = ready(
+        owner, Configured(TopicSpec("t"), true("ConfigParsed"), cluster=far), TopicState("t", "topic-id", 1)
+    )
+    (served,) = make_plan(asking, among(owner), finding()).subscriptions
+    assert served.cluster == far
+    refused = (false("ConfigParsed", "SecretRefused", "not for these servers"), *ingress.unknown_from(1))
+    owner = {**owner, "status": ingress.status(owner, Findings(refused, is_topic_known=False), NOON)}
+    plan = make_plan(asking, among(owner), finding())
+    assert (plan.subscriptions, plan.topics, plan.missing, plan.is_blind) == ((), (), (), False)
+    assert ingress.topic_of(owner) is None
+    accepted = Findings((true("ConfigParsed"), true("TopicReady")), is_topic_known=False)
+    owner = {**owner, "status": ingress.status(owner, accepted, NOON)}
+    assert make_plan(asking, among(owner), finding()).topics[0].topic_id == "topic-id"
 
 
 def test_files_of_a_deleted_secret_do_not_stay(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     settings = {
         "PENSTOCK_PRIVATE_QUERIES": "0",
         "PENSTOCK_LIVE_BATCH_MINUTES": str(BATCH_SECONDS / 60),
+        "PENSTOCK_RENEWAL_SECONDS": "0",  # so that batches end
         "PENSTOCK_QUIET_MINUTES": "0",
     }
     with running_dispatcher(tmp_path_factory.mktemp("batches"), **settings) as started:

@@ -156,3 +156,29 @@ def test_a_start_that_was_prepared_waits_for_nobody_later(kafka: KafkaConnection
     assert topic_query.gear == "live"
     assert topic_query.partitions == 1
     assert topic_query._predecessor_until is None
+
+
+def test_a_change_without_room_ends_queries_that_only_wait_first(
+    kafka: KafkaConnection, topic_query: TopicQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: where many changes leave no slot, the query that serves is not stopped for the next change; one
+    that only waits for last answers of slow subscribers is."""
+    topic_id = str(uuid.uuid4())
+    serving, waiting = (running(kafka, topic_id, number, is_active=True) for number in (6, 5))
+    draining = {LaneKey("uid", topic_id, 0): 5 << claims.QUERY_SHIFT}
+    ledger: Any = SimpleNamespace(read_to_end=lambda: None, poll=lambda: None, draining=lambda: draining)
+    topic_query._environment.leaving.add("orders", waiting, ledger)
+    draining.clear()
+    free: list[int] = []
+
+    def start(free_slots: int, gear: str | None) -> Running:
+        free.append(free_slots)
+        raise Misconfigured("a filter is invalid")
+
+    monkeypatch.setattr(topic_query, "_start", start)
+    topic_query._running = serving
+    topic_query._start_or_replace(0)
+    assert free == [1]
+    assert topic_query._running is serving
+    stopped: tuple[Any, Any] = serving.query, waiting.query
+    assert [each.is_stopped for each in stopped] == [False, True]

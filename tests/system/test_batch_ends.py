@@ -21,7 +21,10 @@ RETRY_SECONDS = 2 * BATCH_SECONDS  # a batch ends meanwhile
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A system for this test alone, with short batches."""
-    environment = {"PENSTOCK_LIVE_BATCH_MINUTES": str(BATCH_SECONDS / 60)}
+    environment = {
+        "PENSTOCK_LIVE_BATCH_MINUTES": str(BATCH_SECONDS / 60),
+        "PENSTOCK_RENEWAL_SECONDS": "0",  # so that batches end
+    }
     with running_system(tmp_path_factory.mktemp("batches"), environment) as started:
         yield started
 

@@ -1,14 +1,14 @@
 """Which token the command line sends to which server.
 
-The token of the data directory goes only to the server that ``up`` runs from that directory, so no other server sees
-it. It is sent only if this user has started ``up``: the state in another user's folder could name any file and any
-port. The token of a file that the user names goes to the server that the user names. Used by ``client``.
+The token of the data directory goes only to the server that ``up`` runs from that directory, at the address where it
+listens: another user of the machine may listen on the same port of another loopback address. It is sent only if this
+user has started ``up``: the state in another user's folder could name any file and any port. The token of a file that
+the user names goes to the server that the user names. Used by ``client``.
 """
 
 import os
 from pathlib import Path
 
-from penstock.access.hosts import is_loopback
 from penstock.access.tokens import read_token
 from penstock.child import is_alive
 from penstock.cli.options import TOKEN_FILE
@@ -41,6 +41,4 @@ def _is_server_of(state: dict[str, object], host: str, port: int) -> bool:
     pid, birth = state.get("pid"), state.get("birth")
     if not isinstance(pid, int) or not isinstance(birth, int) or not is_alive(pid, birth):
         return False
-    own = reachable_host(str(state.get("host", "")))
-    is_same = host == own or (is_loopback(host) and is_loopback(own))
-    return is_same and port == state.get("admin_port")
+    return host == reachable_host(str(state.get("host", ""))) and port == state.get("admin_port")

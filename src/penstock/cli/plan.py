@@ -4,7 +4,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.access.hosts import allowed_names
+from penstock.access.addresses import is_host, literal_address
+from penstock.access.hosts import address_of, allowed_names
 from penstock.access.tokens import keep_token
 from penstock.child import RUN_VARIABLE, Command
 from penstock.cli.up_settings import UpSettings, environment_of_parts
@@ -57,7 +58,8 @@ def require_protection(settings: UpSettings) -> None:
     address = settings.advertise
     if address is None:
         return
-    if address in ("", "0.0.0.0", "::", "*"):
+    literal = address_of(literal_address(address))
+    if not is_host(address) or (literal is not None and literal.is_unspecified):
         raise Misconfigured(
             f'"{address}" is not a single address', hint="--advertise 10.0.0.5, an address of this machine"
         )

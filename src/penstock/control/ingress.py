@@ -32,6 +32,7 @@ from penstock.control.secrets import Secrets
 from penstock.control.settings import ControllerSettings
 from penstock.kafka.topics import TopicSpec, TopicState
 
+SECRET_REFUSED = "SecretRefused"
 IN_ORDER = ("ConfigParsed", "TopicReady", "ConfigMapUpdated", "Addressable", "DataPlaneAvailable", "ProbeSucceeded")
 
 
@@ -153,14 +154,19 @@ def as_before(resource: Resource, parsed: Condition) -> Findings:
 
 
 def topic_of(resource: Resource | None) -> Topic | None:
-    """Its topic as reconciling noted it; None while there is none."""
-    if resource is None or is_being_deleted(resource):
+    """Its topic as reconciling noted it; None while there is none, or while its Secret may not be sent there."""
+    if resource is None or is_being_deleted(resource) or is_refused(resource):
         return None
     notes = noted(resource)
     if names.NOTED_TOPIC_ID not in notes:
         return None
     partitions = int(notes[names.NOTED_PARTITIONS])
     return Topic(notes[names.NOTED_TOPIC], notes[names.NOTED_TOPIC_ID], partitions, noted_cluster(resource))
+
+
+def is_refused(resource: Resource | None) -> bool:
+    """Whether its Secret is not for the cluster of its topic. Nothing is read from there and nothing written."""
+    return resource is not None and condition(resource, "ConfigParsed").get("reason") == SECRET_REFUSED
 
 
 def noted_cluster(resource: Resource) -> Cluster:

@@ -52,7 +52,7 @@ def _find(world: World, resource: Resource) -> Findings:
         config = CONFIGURE[kind](resource, around)
     except credentials.Refused as error:  # events that were accepted before must not go there either
         world.contract.remove(key_of(resource))
-        refused = false("ConfigParsed", "SecretRefused", f"{error.message}; {error.hint}")
+        refused = false("ConfigParsed", ingress.SECRET_REFUSED, f"{error.message}; {error.hint}")
         return Findings((refused, *ingress.unknown_from(1)), is_topic_known=False)
     except Misconfigured as error:
         return ingress.as_before(resource, false("ConfigParsed", "ConfigInvalid", error.message))

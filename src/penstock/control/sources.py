@@ -10,13 +10,14 @@ from penstock.control.addresses import resolve
 from penstock.control.clusters import cluster_of, complaint
 from penstock.control.conditions import Condition, false, true
 from penstock.control.egress import Find, Plan
-from penstock.control.ingress import Surroundings, Topic
-from penstock.control.kinds import SECRET, Resource, name_of, namespace_of, spec_of, uid_of
+from penstock.control.ingress import SECRET_REFUSED, Surroundings, Topic
+from penstock.control.kinds import SECRET, Resource, is_being_deleted, name_of, namespace_of, spec_of, uid_of
 from penstock.errors import Misconfigured, PenstockError, Unavailable
 from penstock.kafka import secret_files, security
 
 SERVED = "ConsumerGroup"
-SECRET_REFUSED = "SecretRefused"
+SECRET_MISSING = "SecretMissing"
+STOPPING = (SECRET_REFUSED, SECRET_MISSING)  # its login may no longer be used, so what runs ends, too
 MECHANISMS = get_args(security.Mechanism)
 FIELDS = {  # of spec.net, by the key that the same thing has in the Secret of a broker or sink
     "ca.crt": "tls.caCert",
@@ -26,10 +27,6 @@ FIELDS = {  # of spec.net, by the key that the same thing has in the Secret of a
     "password": "sasl.password",
     "sasl.mechanism": "sasl.type",
 }
-
-
-class Unusable(Misconfigured):
-    """What a Secret holds is not what the source takes it for."""
 
 
 def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
@@ -62,7 +59,7 @@ def plan(source: Resource, around: Surroundings, find: Find) -> Plan:
         conditions=(egress.resolved("SinkProvided", sink, dead), connected),
         topics=topics,
         missing=tuple(each for each in wanted if each not in {topic.name for topic in topics}),
-        is_blind=connected.status != "True" and connected.reason != SECRET_REFUSED,
+        is_blind=connected.status != "True" and connected.reason not in STOPPING,
         names_topics=connected.status == "True",
         begin=starts.asked(spec.get("initialOffset"), is_newer=is_newer),
         subscriptions=subscriptions,
@@ -84,8 +81,10 @@ def _topics(source: Resource, around: Surroundings, find: Find) -> tuple[Conditi
         around.secrets.remove(*kept_secret(source))
         return false("ConnectionEstablished", SECRET_REFUSED, f"{error.message}; {error.hint}"), ()
     except Misconfigured as error:
-        reason = "SecretInvalid" if isinstance(error, Unusable) else "SecretMissing"
-        return false("ConnectionEstablished", reason, error.message), ()
+        if not _names_missing_secret(source, around):
+            return false("ConnectionEstablished", "SecretInvalid", error.message), ()
+        around.secrets.remove(*kept_secret(source))
+        return false("ConnectionEstablished", SECRET_MISSING, error.message), ()
     try:
         found = find(cluster, [str(each) for each in spec["topics"]])
     except PenstockError as error:
@@ -101,6 +100,7 @@ def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
     servers = ",".join(spec_of(source).get("bootstrapServers") or [])
     data = _credentials(source, around)
     if data is None:
+        around.secrets.remove(*kept_secret(source))
         return cluster_of(servers, None, around.lookup, around.settings)
     _check(data)
     without = cluster_of(servers, None, around.lookup, around.settings)  # refuses invalid servers
@@ -113,12 +113,12 @@ def cluster_of_source(source: Resource, around: Surroundings) -> Cluster:
 
 
 def _check(data: dict[str, bytes]) -> None:
-    """Unusable in the words of the source: it may take a certificate from a key of any name."""
+    """Raises Misconfigured in the words of the source: it may take a certificate from a key of any name."""
     try:
         security.parse("spec.net", data)
     except Misconfigured as error:
         key, _, why = error.message.removeprefix("Secret spec.net: ").partition(" ")
-        raise Unusable(f"spec.net.{FIELDS.get(key, key)} {why}") from None
+        raise Misconfigured(f"spec.net.{FIELDS.get(key, key)} {why}") from None
 
 
 def kept_secret(source: Resource) -> tuple[str, str]:
@@ -177,7 +177,7 @@ def _login(
     asked = _looked_up(source, sasl.get("type"), around)
     mechanism = asked.decode("latin-1").strip() if asked else own
     if mechanism not in MECHANISMS:  # a source may name any key, so no message quotes its value
-        raise Unusable(f"spec.net.sasl.type is unknown; valid are {', '.join(MECHANISMS)}")
+        raise Misconfigured(f"spec.net.sasl.type is unknown; valid are {', '.join(MECHANISMS)}")
     for shown, data in holders.items():
         credentials.check_protection(data, shown, has_tls=has_tls, mechanism=mechanism)
     return {
@@ -189,13 +189,23 @@ def _login(
 
 def _check_servers(source: Resource, servers: str, around: Surroundings) -> None:
     """Every Secret that the source names may list the servers that it is for."""
+    for shown, secret in _named_secrets(source, around).items():
+        if secret is not None:
+            credentials.check_servers(servers, secret, shown)
+
+
+def _names_missing_secret(source: Resource, around: Surroundings) -> bool:
+    return any(secret is None or is_being_deleted(secret) for secret in _named_secrets(source, around).values())
+
+
+def _named_secrets(source: Resource, around: Surroundings) -> dict[str, Resource | None]:
+    """By namespace and name; None: it does not exist."""
     namespace, net = namespace_of(source), spec_of(source).get("net") or {}
     fields = [
         field for part in ("sasl", "tls") for field in (net.get(part) or {}).values() if isinstance(field, dict)
     ]
-    for name in {str(field["secretKeyRef"]["name"]) for field in fields if field.get("secretKeyRef")}:
-        if (secret := around.lookup(SECRET.name, namespace, name)) is not None:
-            credentials.check_servers(servers, secret, f"{namespace}/{name}")
+    found = {str(field["secretKeyRef"]["name"]) for field in fields if field.get("secretKeyRef")}
+    return {f"{namespace}/{name}": around.lookup(SECRET.name, namespace, name) for name in sorted(found)}
 
 
 def _looked_up(source: Resource, reference: Any, around: Surroundings) -> bytes | None:

@@ -6,7 +6,7 @@ from penstock.contract.model import Subscription
 from penstock.control import deliveries, egress, names, starts
 from penstock.control.addresses import resolve
 from penstock.control.egress import Find, Plan
-from penstock.control.ingress import Surroundings, topic_of
+from penstock.control.ingress import Surroundings, is_refused, topic_of
 from penstock.control.kinds import (
     CHANNEL,
     Resource,
@@ -54,7 +54,7 @@ def plan(subscription: Resource, around: Surroundings, _find: Find) -> Plan:
         served="AddedToChannel",
         conditions=(references, egress.owner_ready("ChannelReady", channel, "Channel", name)),
         topics=(topic,) if topic is not None else (),
-        missing=() if topic is not None else (names.channel_topic(namespace, name),),
+        missing=() if topic is not None or is_refused(channel) else (names.channel_topic(namespace, name),),
         begin=starts.asked(annotations_of(subscription).get(names.START), is_newer=is_newer),
         subscriptions=subscriptions,
         shown={"physicalSubscription": {each: url for each, url in physical.items() if url}},

@@ -9,7 +9,7 @@ from penstock.control import deliveries, egress, names, starts
 from penstock.control.addresses import Resolved, resolve
 from penstock.control.conditions import Condition, true
 from penstock.control.egress import Find, Plan
-from penstock.control.ingress import Surroundings, topic_of
+from penstock.control.ingress import Surroundings, is_refused, topic_of
 from penstock.control.kinds import (
     BROKER,
     Resource,
@@ -53,7 +53,9 @@ def plan(trigger: Resource, around: Surroundings, _find: Find) -> Plan:
             _dead_letter_resolved(sink),
         ),
         topics=(topic,) if topic is not None else (),
-        missing=() if topic is not None else (names.broker_topic(namespace, str(spec["broker"])),),
+        missing=()
+        if topic is not None or is_refused(broker)
+        else (names.broker_topic(namespace, str(spec["broker"])),),
         begin=starts.asked(annotations_of(trigger).get(names.START), is_newer=is_newer),
         subscriptions=subscriptions,
         shown={"subscriberUri": subscriber.url, "deadLetterSinkUri": sink.url if sink else None},

@@ -120,7 +120,8 @@ class Clusters:
             security=None,
             secret="",
             secret_file="",
-            policy=self._policy_of(cluster),
+            policy=self.policy,
+            has_our_servers=self._has_our_servers(cluster),
         )
         version = ""
         if cluster.secret:
@@ -137,10 +138,10 @@ class Clusters:
         self._members[cluster] = _Member(connection, version)
         return self._members[cluster]
 
-    def _policy_of(self, cluster: Cluster) -> AddressPolicy | None:
+    def _has_our_servers(self, cluster: Cluster) -> bool:
         """The home cluster may have any address, even if a resource names it with other credentials."""
         home = set(self.home.bootstrap_servers.lower().split(","))
-        return None if set(cluster.bootstrap_servers.lower().split(",")) <= home else self.policy
+        return set(cluster.bootstrap_servers.lower().split(",")) <= home
 
     def _forget_outdated(self, cluster: Cluster) -> None:
         """Clients with earlier credentials for the same, unless somebody still asks for them."""

@@ -75,18 +75,22 @@ class KafkaConnection:
     policy: AddressPolicy | None = (
         None  # allowed addresses of a cluster that a resource names; None: the operator named it
     )
+    has_our_servers: bool = False  # a resource names the servers of home: these may have any address
     secret_file: str = ""  # of the home cluster: they were read from here, and are read again after unpickling
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.secret_file:
             return home, (self.bootstrap_servers, self.client_id, self.secret_file)
-        return KafkaConnection, (self.bootstrap_servers, self.client_id, self.security, self.secret, self.policy)
+        return KafkaConnection, (
+            self.bootstrap_servers, self.client_id, self.security, self.secret, self.policy, self.has_our_servers
+        )  # fmt: skip
 
     def check_addresses(self) -> None:
         """Raises Misconfigured when a server or the token endpoint must not be connected to."""
         if self.policy is None:
             return
-        self.policy.check_servers(self.bootstrap_servers, "Kafka at")
+        if not self.has_our_servers:
+            self.policy.check_servers(self.bootstrap_servers, "Kafka at")
         if self.security is not None and self.security.tokens is not None:
             host = urlsplit(self.security.tokens.url).hostname or ""
             self.policy.check_host(host, "the token endpoint at")

@@ -42,8 +42,11 @@ class DispatcherSettings:
         "auto", "auto: by what flows; live: milliseconds, always; bulk: micro-batches, throughput first"
     )
     quiet_minutes: float = setting(5.0, "without an event, and a topic's query ends until the next one; 0: never")
-    live_batch_minutes: float = setting(
-        60.0, "length of a real-time batch; nothing flows for half a second between two"
+    live_batch_minutes: float = setting(60.0, "length of a real-time batch")
+    renewal_seconds: float = setting(
+        120.0,
+        "how long before the end of its real-time batch a query is replaced, since all lanes would wait at the end; "
+        "at most half of the batch; 0: never",
     )
     bulk_interval_seconds: float = setting(0.2, "in bulk gear: how often a micro-batch starts at most")
     delivery_window: int = setting(

@@ -158,8 +158,20 @@ class TopicQuery:
                 return
             if gear != running.gear:
                 self._shift(running, gear, free_slots)
-            elif time.time() - running.since > HEALTHY_SECONDS:
+                return
+            if time.time() - running.since > HEALTHY_SECONDS:
                 self._failures = 0
+            if self._ends_soon(running) and len(running.partitions) <= free_slots:
+                self._start_or_replace(free_slots, running.gear)
+
+    def _ends_soon(self, running: Running) -> bool:
+        """Whether its real-time batch is about to end. At the end all lanes wait for slow subscribers; nobody waits
+        when another query replaces it before."""
+        settings = self._environment.settings
+        batch_seconds = settings.live_batch_minutes * 60
+        renewal_seconds = min(settings.renewal_seconds, batch_seconds / 2)
+        is_renewed = running.gear == "live" and renewal_seconds > 0
+        return is_renewed and time.time() - running.since > batch_seconds - renewal_seconds
 
     def _next_gear(self, running: Running) -> Gear:
         ledger, topic_id = self._environment.ledger, running.assignment.topic_id
@@ -274,10 +286,12 @@ class TopicQuery:
         if old is not None and old.query is None:
             self._end(old)
             self._running = old = None
+        if old is not None and len(old.partitions) > free_slots:
+            free_slots += self._room_of_leaving()  # first: the query that serves goes on meanwhile
         if old is not None and len(old.partitions) > free_slots:  # no room for two side by side: one after the other
             free_slots += len(old.partitions)
             self.stop()
-            self._environment.leaving.finish(NO_ROOM_SECONDS, self.place)
+            self._room_of_leaving()
             old = None
         must_restart, self.must_restart = self.must_restart, False  # before: it may be set again meanwhile
         try:
@@ -312,6 +326,13 @@ class TopicQuery:
             "the query of %s is in %s gear for %d subscriptions (%.1f s to start it, %.1f s to take over)",
             self._label, new.gear, len(uids), started - began, time.monotonic() - started,
         )  # fmt: skip
+
+    def _room_of_leaving(self) -> int:
+        """Ends the queries that only wait for last answers, after a short time; returns the slots that this frees."""
+        leaving = self._environment.leaving
+        before = leaving.slots(self.place)
+        leaving.finish(NO_ROOM_SECONDS, self.place)
+        return before - leaving.slots(self.place)
 
     def _start(self, free_slots: int, gear: Gear | None) -> Running:
         environment, settings, wanted = self._environment, self._environment.settings, self.wanted

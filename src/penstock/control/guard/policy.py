@@ -167,7 +167,7 @@ def _wrong_body(asked: Asked) -> Refusal | None:
 def _caller(access: Access, asked: Asked) -> Caller | Refusal:
     given = asked.headers.getlist("authorization")
     if len(given) == 1 and is_authorized(given[0], access.token):
-        return Caller("token", "token")
+        return Caller("token", f"token at {_neighbourhood(asked.peer)}")
     session = session_of(access, asked.headers)
     if session is not None:
         if asked.is_reading or _is_proven_own(asked):

@@ -6,18 +6,31 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from penstock.contract.model import CONTRACT_TOPIC
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.table import put
-from tests.receiver.running import EVENT, Answer, Receiver, count, give_address, read_answer, records, running
+from tests.receiver.running import (
+    EVENT,
+    Answer,
+    Receiver,
+    count,
+    give_address,
+    read_answer,
+    records,
+    running,
+    running_command,
+    with_open_files,
+)
 from tests.waiting import until
 
 NAME = "attacked"
 PATH, TOPIC = f"/tests/{NAME}", f"receiver-{NAME}"
 DATA = b'{"amount": 17}'
+MOST_OPEN_FILES = 1024  # the limit of many systems
 # None of these tests is about a slow Kafka or a slow sender: a busy machine must not look like one.
 PATIENCE = {"delivery_timeout_seconds": 20, "read_timeout_seconds": 60}
 
@@ -246,8 +259,13 @@ def test_what_is_legal_is_taken(
 
 
 def _honest(receiver: Receiver, number: int) -> Counter[int]:
+    """How often each status was the answer; 0: the connection was closed without one."""
+
     def send(_: int) -> int:
-        return receiver.send(PATH, DATA).status
+        try:
+            return receiver.send(PATH, DATA).status
+        except ConnectionError:
+            return 0
 
     with ThreadPoolExecutor(8) as pool:
         return Counter(pool.map(send, range(number)))
@@ -276,6 +294,35 @@ def test_a_thousand_half_heads(kafka: KafkaConnection, headers: bytes) -> None:
         found = _honest(receiver, 300)
         assert found[202] >= 297, found
         assert receiver.resident_kilobytes() - before < 80_000
+
+
+@pytest.mark.parametrize("soft", [1024, 256], ids=["at the hard limit", "below the hard limit"])
+def test_a_thousand_half_heads_and_few_open_files(kafka: KafkaConnection, soft: int) -> None:
+    """More half heads than the receiver may open files: at least 99 of 100 normal requests get 202."""
+    give_address(kafka, NAME)
+    command = with_open_files(soft, MOST_OPEN_FILES)
+    with running_command(command, kafka, **PATIENCE) as receiver, contextlib.ExitStack() as stack:
+        assert _honest(receiver, 50) == {202: 50}
+        _flood(receiver, stack, b"POST / HTTP/1.1\r\nHost: h\r\n", MOST_OPEN_FILES + 76)
+        found = _honest(receiver, 300)
+        assert found[202] >= 297, found
+        assert MOST_OPEN_FILES / 2 < _open_files(receiver) < MOST_OPEN_FILES - 32
+
+
+def _open_files(receiver: Receiver) -> int:
+    return len(list(Path(f"/proc/{receiver.process.pid}/fd").iterdir()))
+
+
+def test_empty_lines_shut_nobody_out(kafka: KafkaConnection) -> None:
+    """More empty lines than inflight_bytes allows, on one connection: it gets 400, and normal requests get 202."""
+    give_address(kafka, NAME)
+    with running(kafka, **PATIENCE) as receiver, receiver.connect() as connection:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(35):
+                connection.sendall(b"\r\n" * 500_000)
+        assert _honest(receiver, 50) == {202: 50}
+        answer = _answer(connection)
+        assert answer is None or answer.status == 400  # None: it was lost, since there was more to read
 
 
 def test_half_bodies_shut_nobody_out(kafka: KafkaConnection) -> None:

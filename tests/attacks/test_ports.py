@@ -1,5 +1,6 @@
 """Attacks on the admin port and on the dispatcher's port: half requests, malformed ones, large ones, strangers."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.waiting import until
 HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 TOKEN = "the-token-of-this-run"
 HALF_HEADS = 1000
+MOST_OPEN_FILES = 300
 MEGABYTE = 1024 * 1024
 
 
@@ -63,10 +65,12 @@ ADMIN = (RESOURCES, b"{}", (503, "starting"))
 
 
 @contextmanager
-def admin_process() -> Iterator[Port]:
-    """A controller without Kafka: it still answers strangers."""
+def admin_process(open_files: int | None = None) -> Iterator[Port]:
+    """A controller without Kafka, which may open so many files: it still answers strangers."""
     port = free_port()
     command = [sys.executable, "-m", "penstock.cli.main", "controller", "--admin-port", str(port)]
+    if open_files is not None:
+        command = ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", *command]
     settings = {"PENSTOCK_BOOTSTRAP_SERVERS": "127.0.0.1:1", "PENSTOCK_HOST": "127.0.0.1"}
     process = subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL)
     try:
@@ -231,6 +235,14 @@ def test_half_heads_hold_little_memory(port: Port) -> None:
     finally:
         for each in held:
             each.close()
+
+
+def test_half_heads_and_few_open_files() -> None:
+    """Kept promise: with more half heads than the controller may open files, honest callers get their answers."""
+    with admin_process(MOST_OPEN_FILES) as port, contextlib.ExitStack() as stack:
+        for _ in range(MOST_OPEN_FILES + 50):
+            stack.enter_context(wire(port.number)).try_to_send(b"GET /healthz HTTP/1.1\r\n")
+        assert sum(port.is_healthy() for _ in range(100)) >= 99
 
 
 POSTS = [

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from penstock.errors import Misconfigured
+from penstock.http.heads import MOST_BLANK_BYTES
 from penstock.http.limits import Limits
 from penstock.http.server import ServerThread, listen
 from penstock.http.streams import ClosedStream
@@ -244,6 +245,19 @@ def test_unfinished_requests_of_all_are_bounded() -> None:
         for each in held:
             each.close()
         until(lambda: served.server._server.guard._held_bytes == 0, "nothing held")
+
+
+def test_empty_lines_before_a_request_are_few() -> None:
+    """Kept promise: a few empty lines before a request are skipped; more are 400, however they come."""
+    blank = b"\r\n" * (MOST_BLANK_BYTES // 2)
+    with serving(Limits()) as served, wire(served.port) as patient, wire(served.port) as caller:
+        for _ in range(2):
+            assert patient.send(blank + GET).answer().status == 200
+        for _ in range(MOST_BLANK_BYTES // 2 + 1):
+            caller.try_to_send(b"\r\n")
+        assert caller.answer().status == 400
+        assert caller.is_closed()
+        assert ask(served.port, b"\r\n" * 50_000 + GET).status == 400
 
 
 def test_pipelined_requests_are_answered_in_order_and_not_without_end() -> None:

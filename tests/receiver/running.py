@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,10 +120,22 @@ def _line(stream: io.RawIOBase) -> str:
 @contextmanager
 def running(kafka: KafkaConnection, **settings: Any) -> Iterator[Receiver]:
     """A receiver on that Kafka, ready to take events."""
+    with running_command(COMMAND, kafka, **settings) as receiver:
+        yield receiver
+
+
+def with_open_files(soft: int, hard: int) -> list[str]:
+    """The command of a receiver that may open so many files."""
+    return ["sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh", *COMMAND]
+
+
+@contextmanager
+def running_command(command: Sequence[str], kafka: KafkaConnection, **settings: Any) -> Iterator[Receiver]:
+    """The same, started with this command."""
     port = free_port()
     settings = {"ingress_port": port, "bootstrap_servers": kafka.bootstrap_servers, **settings}
     variables = {f"PENSTOCK_{name.upper()}": str(value) for name, value in settings.items()}
-    process = subprocess.Popen(COMMAND, env={**os.environ, **variables}, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, env={**os.environ, **variables}, stderr=subprocess.PIPE)
     receiver = Receiver(process, port)
     threading.Thread(target=_gather, args=(process, receiver.log), daemon=True).start()
     try:

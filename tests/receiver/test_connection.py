@@ -1,12 +1,14 @@
 """A connection alone, with a path that fails: an error that the parser hides becomes an answer and a log line."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 import pytest
 
+from penstock.http.heads import MOST_BLANK_BYTES
 from penstock.receiver import answers
 from penstock.receiver.accept import Ingress
 from penstock.receiver.answers import Answer
@@ -162,6 +164,84 @@ def test_connections_that_wait_for_their_sender_give_way(first: bytes, status: b
         return line
 
     assert asyncio.run(story()).split()[1] == status
+
+
+def test_a_refused_connection_of_an_address_counts_until_it_ends() -> None:
+    """Beyond both limits a connection is closed without an answer: it keeps nobody of another address out."""
+
+    async def story() -> list[bytes]:
+        settings = ReceiverSettings(connection_limit=2, connections_per_address=1)
+        site = Site(settings, cast(Ingress, FailingIngress("")), Inflight(10, 1_000_000))
+        async with _serving(site) as where:
+            opened = [await asyncio.open_connection(*where) for _ in range(4)]
+            opened[0][1].write(REQUEST)
+            lines = [await asyncio.wait_for(reader.readline(), 20) for reader, _ in opened]
+            for _, writer in opened:
+                writer.close()
+        return lines
+
+    assert [line[9:12] for line in asyncio.run(story())] == [b"202", b"503", b"", b""]
+
+
+# -- empty lines before a request
+
+
+@pytest.mark.parametrize("size", [2, 4_096, 100_000], ids=["line by line", "small reads", "large reads"])
+def test_empty_lines_before_a_request_hold_no_bytes(size: int) -> None:
+    """Empty lines of a connection that is open are not in inflight.bytes, and more than a few of them are 400."""
+
+    async def story() -> bytes:
+        site = Site(ReceiverSettings(), cast(Ingress, FailingIngress("")), Inflight(10, 1_000_000))
+        async with _serving(site) as where:
+            reader, writer = await asyncio.open_connection(*where)
+            for _ in range(MOST_BLANK_BYTES // size + 1):
+                assert site.inflight.bytes == 0
+                writer.write(b"\r\n" * (size // 2))
+                await writer.drain()
+            line = await asyncio.wait_for(reader.readline(), 20)
+            assert (site.inflight.bytes, len(site.connections)) == (0, 1)
+            writer.close()
+        return line
+
+    assert asyncio.run(story()).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_few_empty_lines_before_each_request_are_skipped() -> None:
+    """Some senders end a body with an empty line more: the next request is served, and nothing is held meanwhile."""
+    blank = b"\r\n" * (MOST_BLANK_BYTES // 2)
+
+    async def story() -> list[bytes]:
+        site = Site(ReceiverSettings(), cast(Ingress, FailingIngress("")), Inflight(10, 1_000_000))
+        lines = []
+        async with _serving(site) as where:
+            reader, writer = await asyncio.open_connection(*where)
+            for piece in (blank + REQUEST, blank, REQUEST, REQUEST + blank, blank + REQUEST):
+                writer.write(piece)
+                if piece == blank:
+                    await asyncio.to_thread(until, lambda: _blank_bytes(site) == len(blank), "the empty lines")
+                else:
+                    lines.append((await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20))[:12])
+                assert site.inflight.bytes == 0
+            writer.close()
+        return lines
+
+    assert asyncio.run(story()) == [b"HTTP/1.1 202"] * 4
+
+
+def _blank_bytes(site: Site) -> int:
+    return next(iter(site.connections))._blank_bytes
+
+
+@contextlib.asynccontextmanager
+async def _serving(site: Site) -> AsyncIterator[tuple[str, int]]:
+    """Where to connect to it. All connections have ended afterwards, and nothing is held any more."""
+    server = await asyncio.get_running_loop().create_server(lambda: Connection(site), "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()
+        for each in list(site.connections):
+            each.abort()
+        await asyncio.to_thread(until, lambda: not site.connections, "the end of the connections")
+        assert (site.inflight.bytes, len(site.unfinished), site.unfinished.bytes) == (0, 0, 0)
 
 
 def _has_begun(connection: Connection, sent: bytes) -> bool:

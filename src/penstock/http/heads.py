@@ -21,6 +21,8 @@ SINGLE = (
     b"expect",
 )
 
+MOST_BLANK_BYTES = 16  # empty lines before a request; RFC 9112 asks to skip at least one
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 
@@ -60,6 +62,12 @@ def body_length(version: str, headers: Headers, limits: Limits) -> int | None:
     if len(length) > 18 or int(length) > limits.body_bytes:
         raise too_large(limits)
     return int(length)
+
+
+def blank_bytes(data: bytes | memoryview) -> int:
+    """The bytes of empty lines that ``data`` begins with; beyond ``MOST_BLANK_BYTES`` they are not counted on."""
+    begin = bytes(data[: MOST_BLANK_BYTES + 1])
+    return len(begin) - len(begin.lstrip(b"\r\n"))
 
 
 def too_large(limits: Limits) -> Refused:

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from penstock.http.guard import Guard
-from penstock.http.heads import Refused, body_length, head_too_large, too_large
+from penstock.http.heads import MOST_BLANK_BYTES, Refused, blank_bytes, body_length, head_too_large, too_large
 
 logger = logging.getLogger("penstock.http")
 
@@ -42,6 +42,7 @@ class GuardedConnection(HttpToolsProtocol):
         self._ends_after = False  # the caller sends nothing after this request
         self._began = self._idle_since = self.loop.time()
         self._slice_bytes = 0
+        self._blank_bytes = 0  # of empty lines since the last request
         self._head_bytes = 0
         self._body_bytes = 0
         self._silent_bytes = 0  # bytes since the parser last reported a part of a body
@@ -79,6 +80,10 @@ class GuardedConnection(HttpToolsProtocol):
         self._slice_bytes = len(data)
         if self._is_open:
             self._grow(len(data))
+        else:
+            self._blank_bytes += blank_bytes(data)
+            if self._blank_bytes > MOST_BLANK_BYTES:
+                raise Refused(400, "there are too many empty lines before the request")
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -129,7 +134,7 @@ class GuardedConnection(HttpToolsProtocol):
         super().on_message_begin()
         self._unset_keepalive_if_required()
         self._is_open = self._is_head = True
-        self._head_bytes = self._body_bytes = self._silent_bytes = 0
+        self._head_bytes = self._body_bytes = self._silent_bytes = self._blank_bytes = 0
         self._began = self.loop.time()
         self._guard.began(self, self._began)
         self._grow(self._slice_bytes)

@@ -8,6 +8,7 @@ import functools
 import logging
 import socket
 import threading
+from dataclasses import replace
 from typing import Any, cast
 
 import uvicorn
@@ -20,6 +21,7 @@ from penstock.errors import Misconfigured
 from penstock.http.guard import Guard
 from penstock.http.limits import Limits
 from penstock.http.protocol import GuardedConnection
+from penstock.open_files import connections_that_fit
 
 logger = logging.getLogger("penstock.http")
 
@@ -35,7 +37,7 @@ class Server(uvicorn.Server):
     """Takes neither forwarded addresses nor other protocols: callers connect directly."""
 
     def __init__(self, app: Starlette, limits: Limits) -> None:
-        self.guard = Guard(limits)
+        self.guard = Guard(replace(limits, connections=connections_that_fit(limits.connections)))
         super().__init__(
             uvicorn.Config(
                 functools.partial(_quietly, app),

@@ -105,6 +105,7 @@ TOO_MANY_OF_ADDRESS = unavailable("the receiver has too many connections from th
 TOO_MANY_CONNECTIONS = unavailable("the receiver has as many connections as it may", reason="overloaded")
 WRONG_METHOD = refusal(405, "events come with POST", headers=(ALLOW_EVENTS,))
 WRONG_HEALTH_METHOD = refusal(405, "health is asked for with GET", headers=(ALLOW_HEALTH,))
+TOO_MANY_EMPTY_LINES = refusal(400, "there are too many empty lines before the request")
 MALFORMED = refusal(400, "this is not well-formed HTTP/1.1")
 NO_HTTP_2 = _no_http2()
 TIMED_OUT = refusal(408, "the request was not complete in time")

@@ -15,6 +15,7 @@ from typing import cast
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from penstock.http.heads import MOST_BLANK_BYTES, blank_bytes
 from penstock.receiver import answers
 from penstock.receiver.answers import Answer
 from penstock.receiver.heads import HOST, TRACESTATE, flaw
@@ -45,6 +46,7 @@ class Connection(Sender):
         self._received = 0.0  # when the last bytes came, seconds since the epoch
         self._is_unfinished = False  # whether a part of a request is held, as site.unfinished knows
         self._size = 0
+        self._blank_bytes = 0  # of empty lines since the last request
         self._host: bytes | None = None  # of the last request; the next one usually has the same
         self._clear()
 
@@ -108,10 +110,17 @@ class Connection(Sender):
             self._bytes += size
         else:
             self._bytes, self._foreign_bytes = size, 0
+            self._blank_bytes += blank_bytes(data)
+            if self._blank_bytes > MOST_BLANK_BYTES:
+                self._refuse(answers.TOO_MANY_EMPTY_LINES)
+                return
         if self._refusal is None:
             self._held_bytes += size
             self.site.inflight.bytes += size
         self._parse(data)
+        if not self._in_request:  # only empty lines have come since the last request
+            self.site.inflight.bytes -= self._held_bytes
+            self._held_bytes = 0
 
     def _take_rest(self) -> None:
         """Parses what is kept of a read, as long as there is room for the answers."""
@@ -202,6 +211,7 @@ class Connection(Sender):
     def on_message_begin(self) -> None:
         if not self._in_request:
             self._in_request = True
+            self._blank_bytes = 0
             self._touched = self._loop.time()
 
     def on_url(self, url: bytes) -> None:

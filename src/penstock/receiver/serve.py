@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import home
 from penstock.kafka.produce import ProducerLimits
 from penstock.kafka.telemetry import Teller
+from penstock.open_files import connections_that_fit
 from penstock.ports import require_free
 from penstock.receiver.accept import Ingress
 from penstock.receiver.connection import Connection
@@ -52,6 +54,7 @@ def run(settings: ReceiverSettings) -> None:
     """Serves until SIGTERM or SIGINT; returns when everything accepted is answered."""
     require_free(settings.host, settings.ingress_port, "--ingress-port")
     trace_settings(settings)
+    settings = replace(settings, connection_limit=connections_that_fit(settings.connection_limit))
     if settings.receiver_processes > 1:
         _run_several(settings)
     else:

@@ -34,7 +34,9 @@ class ReceiverSettings:
         "beyond it the connection that has waited longest is closed",
     )
     connection_limit: int = setting(
-        4096, "open connections per process; beyond it the one that waits longest is closed"
+        4096,
+        "open connections per process, at most 128 fewer than the files it may open; "
+        "beyond it the one that waits longest is closed",
     )
     connections_per_address: int = setting(
         0, "the same for one client address; 0: no limit, since a load balancer has few addresses"

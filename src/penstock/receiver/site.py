@@ -41,6 +41,8 @@ class Site:
         if settings.connections_per_address:
             self._by_address[address] += 1
             if address and self._by_address[address] > settings.connections_per_address:
+                if len(self.connections) > settings.connection_limit:
+                    connection.abort()  # there is not even room for it until its answer is read
                 return answers.TOO_MANY_OF_ADDRESS
         if len(self.connections) <= settings.connection_limit or self._make_room(connection):
             return None

@@ -63,9 +63,15 @@ def dead_letter_form(row: Row, found: Verdict) -> tuple[list[bytes], bytes]:
 
 
 def dead_letter_lines(row: Row, found: Verdict) -> list[bytes]:
-    names = [line.partition(b":")[0] + b":" for line in found.headers]
-    kept = [line for line in row.headers if not line.startswith((ERROR, *names))]
+    replaced = {_name(line) for line in found.headers}
+    kept = [line for line in row.headers if not (line.startswith(ERROR) or _name(line) in replaced)]
     return [*kept, *found.headers]
+
+
+def _name(line: bytes) -> bytes:
+    """An empty value is written as libcurl wants it, with a semicolon."""
+    name, colon, _ = line.partition(b":")
+    return name if colon else line.removesuffix(b";")
 
 
 def dead_letter(

@@ -113,7 +113,7 @@ def _plain(row: Row) -> bytes | None:
 def _frame(*names: bytes) -> Frame | None:
     """None when there is a name that needs care, or one is missing that this form counts on."""
     places = [place for place, name in enumerate(names) if ATTRIBUTE_LINE.fullmatch(name)]
-    others = [name for place, name in enumerate(names) if place not in places and name not in NO_MEMBERS]
+    others = [name for name in names if not ATTRIBUTE_LINE.fullmatch(name) and name not in NO_MEMBERS]
     has_all = {b"ce-specversion", b"ce-id"} <= set(names)
     if others != [b"content-type"] or len(set(names)) != len(names) or not has_all:
         return None

@@ -236,8 +236,9 @@ class Names(NamedTuple):
 @lru_cache(maxsize=256)
 def _names(*keys: bytes) -> Names:
     fields = [b"ce-" + key[3:] if key.startswith(b"ce_") else key if key in PASSED_ON else b"" for key in keys]
+    last = {field: place for place, field in enumerate(fields)}
     for place, field in enumerate(fields):
-        if field.startswith(OWN_ATTRIBUTES) or field in fields[place + 1 :]:  # of two the last one counts
+        if field.startswith(OWN_ATTRIBUTES) or last[field] != place:  # of two the last one counts
             fields[place] = b""
     while fields and not fields[-1]:  # mostly the receiver's own header
         fields.pop()

@@ -36,7 +36,7 @@ from penstock.delivery.row import Row, Source
 from penstock.delivery.tally import holds, how_failed
 from penstock.delivery.timers import Timers
 from penstock.errors import Rejected
-from penstock.event.attributes import ATTRIBUTE_LIMIT_BYTES, check_lengths
+from penstock.event.attributes import DEFAULT_LIMITS, AttributeLimits, check_lengths, check_number
 from penstock.event.kafka import Record
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Limits:
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
     most_parked: int = 8  # lanes, when the rows end
     reply_hops: int = 16
-    attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES  # of a reply
+    attributes: AttributeLimits = DEFAULT_LIMITS  # of a reply
     policy: AddressPolicy = ALWAYS  # which addresses are connected to
 
 
@@ -416,7 +416,8 @@ class Deliveries:
         try:
             events = replies(answer, attempt.rows, self._limits.reply_hops)
             for event in events:
-                check_lengths(event.attributes, self._limits.attribute_limit_bytes)
+                check_number(event.attributes, self._limits.attributes.number)
+                check_lengths(event.attributes, self._limits.attributes.each_bytes)
         except LoopCut:
             lane.counts.loops_cut += 1
             why = "not passed on: it came through too many replies already"

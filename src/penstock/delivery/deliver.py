@@ -24,7 +24,7 @@ from penstock.contract.model import GONE, REPORT_TOPIC, Gone, encode
 from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, Holds
 from penstock.delivery.burial import bury
 from penstock.delivery.client import Answer, Client
-from penstock.delivery.dead_letter import Verdict, verdict, without_password
+from penstock.delivery.dead_letter import LONGEST_REASON, Verdict, verdict, without_password
 from penstock.delivery.hold_up import HoldUp
 from penstock.delivery.lane import Attempt, Lane, Reply
 from penstock.delivery.outbox import Outbox
@@ -322,7 +322,7 @@ class Deliveries:
         """An event that has ended its worker twice; those that share a batch with it go on by themselves."""
         for part in attempt.lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
             if part.rows[0].is_poison:
-                part.verdict = Verdict(0, POISON, attempt.failures, ())
+                part.verdict = Verdict(0, POISON, attempt.failures, {})
                 part.lane.tally.note(part, GIVEN_UP, POISON)
                 self._give_up(part)
             else:
@@ -424,7 +424,8 @@ class Deliveries:
             lane.complain("the reply to", attempt.rows[0].offset, why, attempt.rows[0])
             events = []
         except Rejected as error:
-            self._failed(attempt, answer._replace(error=f"the reply is no event: {error.message}"), may_retry=True)
+            why = f"the reply is no event: {error.message}"[:LONGEST_REASON]  # it may name a very long attribute
+            self._failed(attempt, answer._replace(error=why), may_retry=True)
             return
         if not events:
             self._delivered(attempt)

@@ -19,6 +19,7 @@ from penstock.event.media import BATCHED, STRUCTURED, is_envelope, is_json
 from penstock.event.model import Event
 
 WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
+WIDE_LINES = 90  # the same in number: many servers take 100
 NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 TRACES = (b"traceparent:", b"tracestate:")
 CONTENT_TYPE = b"content-type:"
@@ -63,6 +64,11 @@ def binary_lines(event: Event) -> tuple[list[bytes], bytes]:
     if event.content_type is None:
         lines.append(NO_CONTENT_TYPE)
     return lines, body
+
+
+def are_wide(lines: list[bytes]) -> bool:
+    """Whether the event travels as JSON, since servers would refuse its header lines."""
+    return len(lines) > WIDE_LINES or sum(map(len, lines)) > WIDE_BYTES
 
 
 def structured(lines: list[bytes], body: bytes) -> tuple[list[bytes], bytes]:

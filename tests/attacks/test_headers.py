@@ -1,8 +1,10 @@
-"""Doubled headers at the ingress: none of them decides what is stored, and attributes have a longest size."""
+"""Doubled headers at the ingress: none of them decides what is stored. Attributes have a longest size and a largest
+number."""
 
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.contract.telemetry import RECEIVED
@@ -140,6 +142,47 @@ def test_an_attribute_is_as_long_as_the_setting_allows_and_no_longer(kafka: Kafk
                 refused = sent(receiver, mode, longer)
                 assert (refused.status, "'note'" in refused.error) == (400, True), mode
                 assert count(kafka, TOPIC) == before + 1
+
+
+# -- the largest number of attributes
+
+OWN = ("knativekafkapartition", "knativekafkaoffset", "knativebrokerttl", "knativeerrordest", "knativeerrordata")
+
+
+def sent_with(receiver: Receiver, mode: str, number: int, *more: str) -> Answer:
+    """An event with so many attributes, the four required ones and the content type among them."""
+    names = [*(f"n{each}" for each in range(number - 5)), *more]
+    if mode == "binary":
+        return receiver.send(PATH, DATA, **{f"ce_{name}": "1" for name in names})
+    given = {name.removeprefix("ce-"): value for name, value in EVENT.items()} | dict.fromkeys(names, "1")
+    body = msgspec.json.encode({**given, "datacontenttype": "application/json", "data": {"a": 1}})
+    if mode == "batched":
+        headers = {"Content-Type": "application/cloudevents-batch+json"}
+        plain = msgspec.json.encode({name.removeprefix("ce-"): value for name, value in EVENT.items()})
+        return receiver.ask("POST", PATH, b"[" + plain + b"," + body + b"]", headers)
+    return receiver.ask("POST", PATH, body, {"Content-Type": "application/cloudevents+json"})
+
+
+@pytest.mark.parametrize("limit", [256, 20])
+def test_an_event_has_as_many_attributes_as_are_allowed_and_no_more(kafka: KafkaConnection, limit: int) -> None:
+    """As many as attribute_limit are taken in every mode, those that Penstock adds not counted. One more is 400, and
+    nothing is stored: the answer has the number, the limit and the setting, and in a batch the place of the event."""
+    give_address(kafka, NAME)
+    settings = {} if limit == 256 else {"attribute_limit": limit}
+    with running(kafka, header_limit=1_000, **settings) as receiver:
+        until(lambda: receiver.send(PATH).status == 202, "the address")
+        for mode in ("binary", "structured", "batched"):
+            assert sent_with(receiver, mode, limit).status == 202, mode
+            assert sent_with(receiver, mode, limit, *OWN).status == 202, mode
+            before = count(kafka, TOPIC)
+            for refused in (sent_with(receiver, mode, limit + 1), sent_with(receiver, mode, limit, "knativeother")):
+                assert refused.status == 400, mode
+                assert f"the event has {limit + 1} attributes; at most {limit} are taken" in refused.error.replace(
+                    ",", ""
+                )
+                assert "PENSTOCK_ATTRIBUTE_LIMIT" in refused.error
+                assert ("event 1 of the batch" in refused.error) == (mode == "batched")
+            assert count(kafka, TOPIC) == before
 
 
 # -- a topic that is made anew

@@ -167,6 +167,28 @@ def test_a_reply_keeps_to_the_limit_of_attributes(sink: MakeSink, length: int, s
         assert "attribute 'note' is 65,537 bytes long" in letters(outbox)[0].reason
 
 
+@pytest.mark.parametrize(("number", "stored"), [(256, 1), (257, 0)])
+@pytest.mark.parametrize("mode", ["binary", "structured", "batched"])
+def test_a_reply_keeps_to_the_limit_of_the_number_of_attributes(
+    sink: MakeSink, mode: str, number: int, stored: int
+) -> None:
+    """Kept promise: a reply with more attributes than the ingress takes is a failed delivery, as any invalid one."""
+    outbox = KeptOutbox()
+    event = {"specversion": "1.0", "id": "r", "source": "/s", "type": "re"}
+    event |= {f"n{each}": "1" for each in range(number - 4)}
+    answer = Answer(200, msgspec.json.encode(event), {"content-type": "application/cloudevents+json"})
+    if mode == "batched":
+        answer = Answer(200, msgspec.json.encode([event]), {"content-type": "application/cloudevents-batch+json"})
+    if mode == "binary":
+        answer = Answer(200, b"pong", {f"ce-{name}": value for name, value in event.items()})
+    delivered(sink(), outbox, row(), answer)
+    assert len(events(outbox)) == stored
+    if not stored:
+        (letter,) = letters(outbox)
+        assert letter.outcome == "given up"
+        assert "257 attributes; at most 256 are taken (PENSTOCK_ATTRIBUTE_LIMIT)" in letter.reason
+
+
 @pytest.mark.scenario(20)
 def test_replies_to_replies_come_to_an_end(sink: MakeSink) -> None:
     """Kept promise: a trigger that feeds itself is cut off after the hop limit, and it is counted."""

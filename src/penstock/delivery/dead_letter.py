@@ -1,9 +1,13 @@
 """What becomes of an event that its subscriber did not take: the attributes for the dead letter sink, and the record
 that ``penstock deadletters`` shows. Pure.
+
+What is added must never be the reason why the sink refuses the event. So each attribute has a longest size, and those
+without which the dead letter can be understood are left out where they do not fit.
 """
 
 import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
@@ -11,14 +15,22 @@ import msgspec
 
 from penstock.contract.model import DeadLetter, Subscription, encode
 from penstock.delivery.client import Answer
-from penstock.delivery.forms import binary_lines, event_of, is_structured, traces
+from penstock.delivery.forms import WIDE_BYTES, WIDE_LINES, binary_lines, event_of, is_structured, traces
 from penstock.delivery.reply import header_fields
 from penstock.delivery.row import Row
+from penstock.event.http import percent_encode_header
 from penstock.event.json_form import encode_event
 from penstock.event.model import CORE, Event
 
 ERROR_DATA_BYTES = 1024
-ERROR = b"ce-knativeerror"
+LONGEST_DESTINATION = 512
+LONGEST_REASON = 1024
+MOST_EXTENSIONS = 16
+EXTENSIONS_BYTES = 4096  # of all names and values together
+LARGE_BYTES = 512 * 1024  # an event of this size that travels as JSON may be near the longest body of the sink
+ERROR = "knativeerror"
+ERROR_LINE = b"ce-" + ERROR.encode()
+NEEDED = (ERROR + "dest", ERROR + "code")
 EXTENSION_PREFIX = b"kne-"  # headers of the answer that become extensions of the dead letter
 EXTENSION_NAME = re.compile(rb"[a-z0-9]{1,64}")
 VISIBLE = re.compile(rb"[\x20-\x7e]{1,1024}")
@@ -33,39 +45,67 @@ class Verdict:
     code: int  # 0: there was no answer
     reason: str
     attempts: int
-    headers: tuple[bytes, ...]  # what the dead letter sink gets besides the event's own
+    attributes: Mapping[str, str]  # for the dead letter sink, besides the event's own; the most important ones first
     answer: str = ""  # how its body began
 
 
 def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdict:
     """From the last answer of the subscriber; without an answer its data says what went wrong."""
     is_about_status = answer.status and not (200 <= answer.status < 300)  # else: of its reply
-    reason = f"status {answer.status}" if is_about_status else answer.error
-    headers = [ERROR + b"dest:" + without_password(subscription.subscriber_url).encode()]
+    reason = (f"status {answer.status}" if is_about_status else answer.error)[:LONGEST_REASON]
+    attributes = {ERROR + "dest": without_password(subscription.subscriber_url)[:LONGEST_DESTINATION]}
     if answer.status:
-        headers.append(ERROR + b"code:%d" % answer.status)
+        attributes[ERROR + "code"] = str(answer.status)
     data = answer.body if answer.status else reason.encode()
     if data:
-        headers.append(ERROR + b"data:" + base64.b64encode(data[:ERROR_DATA_BYTES]))
+        attributes[ERROR + "data"] = base64.b64encode(data[:ERROR_DATA_BYTES]).decode()
     said = answer.body[:ERROR_DATA_BYTES].decode(errors="replace") if answer.status else ""
-    return Verdict(answer.status, reason, attempts, (*headers, *_extensions(answer)), said)
+    return Verdict(answer.status, reason, attempts, {**attributes, **_extensions(answer)}, said)
 
 
-def dead_letter_form(row: Row, found: Verdict) -> tuple[list[bytes], bytes]:
+def dead_letter_form(row: Row, found: Verdict, *, as_json: bool) -> tuple[list[bytes], bytes]:
     """Header lines and body of the event with the verdict; what an earlier failure left there is replaced."""
+    own_bytes = sum(map(len, row.headers))
+    if as_json or is_structured(row.headers):
+        room = WIDE_BYTES if own_bytes + len(row.body) < LARGE_BYTES else 0
+    else:
+        room = WIDE_BYTES - own_bytes
     if is_structured(row.headers):
         event = event_of(row)
-        kept = {name: value for name, value in event.attributes.items() if not name.startswith("knativeerror")}
-        told = (line.decode("latin-1").removeprefix("ce-").partition(":") for line in found.headers)
-        lines, body = binary_lines(Event({**kept, **{name: value for name, _, value in told}}, event.data))
+        kept = {name: value for name, value in event.attributes.items() if not name.startswith(ERROR)}
+        lines, body = binary_lines(Event({**kept, **_fitting(found, room, len(kept))}, event.data))
         return lines + traces(row.headers), body
-    return dead_letter_lines(row, found), row.body
+    return dead_letter_lines(row, _fitting(found, room, len(row.headers))), row.body
 
 
-def dead_letter_lines(row: Row, found: Verdict) -> list[bytes]:
-    names = [line.partition(b":")[0] + b":" for line in found.headers]
-    kept = [line for line in row.headers if not line.startswith((ERROR, *names))]
-    return [*kept, *found.headers]
+def dead_letter_lines(row: Row, added: Mapping[str, str]) -> list[bytes]:
+    replaced = {b"ce-" + name.encode() for name in added}
+    kept = [line for line in row.headers if not (line.startswith(ERROR_LINE) or _name(line) in replaced)]
+    return kept + [_line(name, value) for name, value in added.items()]
+
+
+def _fitting(found: Verdict, room_bytes: int, number: int) -> dict[str, str]:
+    """What is added to an event that has so many attributes: the destination and the status always, the rest where
+    there is room."""
+    added = {}
+    for name, value in found.attributes.items():
+        length = len(_line(name, value))
+        has_room = length <= room_bytes and (name.startswith(ERROR) or number < WIDE_LINES)
+        if has_room or name in NEEDED:
+            added[name] = value
+            room_bytes -= length
+            number += 1
+    return added
+
+
+def _line(name: str, value: str) -> bytes:
+    return f"ce-{name}:{percent_encode_header(value)}".encode()
+
+
+def _name(line: bytes) -> bytes:
+    """An empty value is written as libcurl wants it, with a semicolon."""
+    name, colon, _ = line.partition(b":")
+    return name if colon else line.removesuffix(b";")
 
 
 def dead_letter(
@@ -102,16 +142,24 @@ def without_password(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def _extensions(answer: Answer) -> list[bytes]:
-    """Attributes that the subscriber wants on the dead letter; none that would change the event itself."""
-    found: dict[bytes, bytes] = {}
+def _extensions(answer: Answer) -> dict[str, str]:
+    """Attributes that the subscriber wants on the dead letter; none that would change the event itself. Of too many
+    the first ones count."""
+    found: dict[str, str] = {}
     for name, value in header_fields(answer.head):
         short = name.removeprefix(EXTENSION_PREFIX)
         if short == name or not EXTENSION_NAME.fullmatch(short) or not VISIBLE.fullmatch(value):
             continue
         if short.decode() not in CORE and short != b"data" and not RESERVED.fullmatch(short):
-            found[short] = value
-    return [b"ce-" + name + b":" + value for name, value in found.items()]
+            found[short.decode()] = value.decode()
+    taken: dict[str, str] = {}
+    room = EXTENSIONS_BYTES
+    for extension, text in found.items():
+        length = len(extension) + len(text)
+        if length <= room and len(taken) < MOST_EXTENSIONS:
+            taken[extension] = text
+            room -= length
+    return taken
 
 
 def _event(row: Row) -> tuple[Event, int]:

@@ -24,7 +24,7 @@ from penstock.contract.model import GONE, REPORT_TOPIC, Gone, encode
 from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, Holds
 from penstock.delivery.burial import bury
 from penstock.delivery.client import Answer, Client
-from penstock.delivery.dead_letter import Verdict, verdict, without_password
+from penstock.delivery.dead_letter import LONGEST_REASON, Verdict, verdict, without_password
 from penstock.delivery.hold_up import HoldUp
 from penstock.delivery.lane import Attempt, Lane, Reply
 from penstock.delivery.outbox import Outbox
@@ -36,7 +36,7 @@ from penstock.delivery.row import Row, Source
 from penstock.delivery.tally import holds, how_failed
 from penstock.delivery.timers import Timers
 from penstock.errors import Rejected
-from penstock.event.attributes import ATTRIBUTE_LIMIT_BYTES, check_lengths
+from penstock.event.attributes import DEFAULT_LIMITS, AttributeLimits, check_lengths, check_number
 from penstock.event.kafka import Record
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Limits:
     may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
     most_parked: int = 8  # lanes, when the rows end
     reply_hops: int = 16
-    attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES  # of a reply
+    attributes: AttributeLimits = DEFAULT_LIMITS  # of a reply
     policy: AddressPolicy = ALWAYS  # which addresses are connected to
 
 
@@ -322,7 +322,7 @@ class Deliveries:
         """An event that has ended its worker twice; those that share a batch with it go on by themselves."""
         for part in attempt.lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
             if part.rows[0].is_poison:
-                part.verdict = Verdict(0, POISON, attempt.failures, ())
+                part.verdict = Verdict(0, POISON, attempt.failures, {})
                 part.lane.tally.note(part, GIVEN_UP, POISON)
                 self._give_up(part)
             else:
@@ -416,14 +416,16 @@ class Deliveries:
         try:
             events = replies(answer, attempt.rows, self._limits.reply_hops)
             for event in events:
-                check_lengths(event.attributes, self._limits.attribute_limit_bytes)
+                check_number(event.attributes, self._limits.attributes.number)
+                check_lengths(event.attributes, self._limits.attributes.each_bytes)
         except LoopCut:
             lane.counts.loops_cut += 1
             why = "not passed on: it came through too many replies already"
             lane.complain("the reply to", attempt.rows[0].offset, why, attempt.rows[0])
             events = []
         except Rejected as error:
-            self._failed(attempt, answer._replace(error=f"the reply is no event: {error.message}"), may_retry=True)
+            why = f"the reply is no event: {error.message}"[:LONGEST_REASON]  # it may name a very long attribute
+            self._failed(attempt, answer._replace(error=why), may_retry=True)
             return
         if not events:
             self._delivered(attempt)

@@ -9,7 +9,7 @@ Made once for a lane; a lane without either has none and its rows go out as they
 import re
 
 from penstock.contract.model import RecordsAsEvents, Subscription
-from penstock.delivery.forms import TRACES, WIDE_BYTES, binary_lines, event_of, is_structured, traces
+from penstock.delivery.forms import TRACES, are_wide, binary_lines, event_of, is_structured, traces
 from penstock.delivery.row import ForeignRow, Row
 from penstock.event.attributes import FORBIDDEN, NAME
 from penstock.event.foreign import event_of_record
@@ -66,7 +66,7 @@ def _with(row: Row, event: Event, more_lines: list[bytes]) -> Row:
 
 
 def _sized(row: Row) -> Row:
-    row.is_wide = sum(map(len, row.headers)) > WIDE_BYTES
+    row.is_wide = are_wide(row.headers)
     return row
 
 

@@ -19,6 +19,7 @@ from penstock.event.media import BATCHED, STRUCTURED, is_envelope, is_json
 from penstock.event.model import Event
 
 WIDE_BYTES = 7_000  # of header lines: with ours beside them, about what every HTTP server takes
+WIDE_LINES = 90  # the same in number: many servers take 100
 NO_CONTENT_TYPE = b"Content-Type:"  # tells libcurl not to invent one
 TRACES = (b"traceparent:", b"tracestate:")
 CONTENT_TYPE = b"content-type:"
@@ -63,6 +64,11 @@ def binary_lines(event: Event) -> tuple[list[bytes], bytes]:
     if event.content_type is None:
         lines.append(NO_CONTENT_TYPE)
     return lines, body
+
+
+def are_wide(lines: list[bytes]) -> bool:
+    """Whether the event travels as JSON, since servers would refuse its header lines."""
+    return len(lines) > WIDE_LINES or sum(map(len, lines)) > WIDE_BYTES
 
 
 def structured(lines: list[bytes], body: bytes) -> tuple[list[bytes], bytes]:
@@ -113,7 +119,7 @@ def _plain(row: Row) -> bytes | None:
 def _frame(*names: bytes) -> Frame | None:
     """None when there is a name that needs care, or one is missing that this form counts on."""
     places = [place for place, name in enumerate(names) if ATTRIBUTE_LINE.fullmatch(name)]
-    others = [name for place, name in enumerate(names) if place not in places and name not in NO_MEMBERS]
+    others = [name for name in names if not ATTRIBUTE_LINE.fullmatch(name) and name not in NO_MEMBERS]
     has_all = {b"ce-specversion", b"ce-id"} <= set(names)
     if others != [b"content-type"] or len(set(names)) != len(names) or not has_all:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.delivery.client import Post
 from penstock.delivery.dead_letter import dead_letter_form
-from penstock.delivery.forms import WIDE_BYTES, batched, binary_lines, structured, traces
+from penstock.delivery.forms import are_wide, batched, binary_lines, structured, traces
 from penstock.delivery.lane import Attempt, Lane
 from penstock.delivery.row import Row
 from penstock.delivery.sign import signature_lines
@@ -21,8 +21,9 @@ def post_of(attempt: Attempt, touch: Callable[[int], None], now: float) -> Post:
         lines, body = batched(rows, touch)
     else:
         row = rows[0]
-        lines, body = (row.headers, row.body) if found is None else dead_letter_form(row, found)
-        if delivery.format == "json" or row.is_wide:
+        as_json = delivery.format == "json" or row.is_wide
+        lines, body = (row.headers, row.body) if found is None else dead_letter_form(row, found, as_json=as_json)
+        if as_json:
             lines, body = structured(lines, body)
     url = subscription.subscriber_url if found is None else delivery.dead_letter_url or ""
     wants_reply = found is None and lane.wants_replies
@@ -39,7 +40,7 @@ def reply_posts(lane: Lane, events: Sequence[Event], cause: Row) -> list[Post]:
     posts = []
     for event in events:
         lines, body = binary_lines(event)
-        if sum(map(len, lines)) > WIDE_BYTES:
+        if are_wide(lines):
             lines, body = structured(lines, body)
         posts.append(Post(url, lines + told, body, timeout_seconds))
     return posts

@@ -6,16 +6,34 @@ Called by every form while it decodes; what encodes need not ask again.
 import re
 from calendar import isleap
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.errors import Rejected
 from penstock.event.model import CORE, REQUIRED
-from penstock.settings import setting
+from penstock.settings import setting, variable_of
 
-ATTRIBUTE_LIMIT_BYTES = 64 * 1024
+ATTRIBUTE_LIMIT = 256
 ATTRIBUTE_LIMIT_SETTING: int = setting(
+    ATTRIBUTE_LIMIT,
+    "attributes of an event; one with more gets 400 or fails the reply; those that Penstock adds do not count",
+)
+ATTRIBUTE_LIMIT_BYTES = 64 * 1024
+ATTRIBUTE_LIMIT_BYTES_SETTING: int = setting(
     ATTRIBUTE_LIMIT_BYTES,
     "longest attribute of an event; a longer one gets 400 or fails the reply; data does not count",
+)
+# What Penstock adds on the way. An event that has as many attributes as are allowed can have these too: it may be
+# sent on, or dead-lettered, to another ingress.
+ADDED = frozenset(
+    (
+        "knativekafkapartition",
+        "knativekafkaoffset",
+        "knativebrokerttl",
+        "knativeerrordest",
+        "knativeerrorcode",
+        "knativeerrordata",
+    )
 )
 NAME = re.compile(r"[a-z0-9]+\Z")
 # Control characters, noncharacters and lone surrogates, none of which a CloudEvents string may hold.
@@ -70,6 +88,17 @@ def is_time(value: str) -> bool:
     return TIME.match(value) is not None and (value[5:10] != "02-29" or isleap(int(value[:4])))
 
 
+@dataclass(frozen=True)
+class AttributeLimits:
+    """Of one event."""
+
+    number: int = ATTRIBUTE_LIMIT
+    each_bytes: int = ATTRIBUTE_LIMIT_BYTES
+
+
+DEFAULT_LIMITS = AttributeLimits()
+
+
 def check_name(name: str) -> None:
     if name in CORE:
         return
@@ -108,6 +137,18 @@ def check_attributes(attributes: Mapping[str, str]) -> None:
         raise _misformed("dataschema", schema, "an absolute URI, for instance https://example.com/order.json")
     if attributes.get("subject") == "":
         raise Rejected("attribute 'subject' must not be empty; leave it out instead")
+
+
+def check_number(attributes: Mapping[str, str], most: int) -> None:
+    """Checks that there are no more than this, besides those that Penstock adds."""
+    if len(attributes) <= most:
+        return
+    number = len(attributes) - len(ADDED & attributes.keys())
+    if number > most:
+        raise Rejected(
+            f"the event has {number:,} attributes; at most {most:,} are taken ({variable_of('attribute_limit')})",
+            hint="put what is not needed for filters into the data",
+        )
 
 
 def check_lengths(attributes: Mapping[str, str], most_bytes: int) -> None:

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame
 
 from penstock.contract.model import ADDRESSEE, Subscription
 from penstock.contract.telemetry import RECEIVED as RECEIVED_HEADER
-from penstock.delivery.forms import NO_CONTENT_TYPE, WIDE_BYTES, binary_lines
+from penstock.delivery.forms import NO_CONTENT_TYPE, WIDE_BYTES, WIDE_LINES, are_wide, binary_lines
 from penstock.delivery.row import ForeignRow, Row
 from penstock.errors import Rejected
 from penstock.event.foreign import Foreign
@@ -187,7 +187,8 @@ def parse_row(packed: bytes) -> Parsed:
     row = Row(offset, _places(places), lines, data, None if key == NONE else int(key))
     row.written = int(milliseconds) / 1000
     row.received = _received(names, values)
-    row.is_wide = cut > WIDE_BYTES and sum(map(len, lines)) > WIDE_BYTES  # private headers do not count
+    may_be_wide = cut > WIDE_BYTES or len(lines) > WIDE_LINES or kind == "s"  # else there is no need to look
+    row.is_wide = may_be_wide and are_wide(lines)  # private headers do not count
     return Parsed(int(partition), kind, errors, row)
 
 
@@ -236,8 +237,9 @@ class Names(NamedTuple):
 @lru_cache(maxsize=256)
 def _names(*keys: bytes) -> Names:
     fields = [b"ce-" + key[3:] if key.startswith(b"ce_") else key if key in PASSED_ON else b"" for key in keys]
+    last = {field: place for place, field in enumerate(fields)}
     for place, field in enumerate(fields):
-        if field.startswith(OWN_ATTRIBUTES) or field in fields[place + 1 :]:  # of two the last one counts
+        if field.startswith(OWN_ATTRIBUTES) or last[field] != place:  # of two the last one counts
             fields[place] = b""
     while fields and not fields[-1]:  # mostly the receiver's own header
         fields.pop()

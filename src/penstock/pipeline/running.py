@@ -9,6 +9,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.contract.model import HOME, Cluster, Subscription
 from penstock.delivery.deliver import Limits
+from penstock.event.attributes import AttributeLimits
 from penstock.kafka.clients import Clients
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection, Producer
@@ -66,7 +67,7 @@ class Environment:
             may_park=may_park,
             most_parked=settings.private_queries,
             reply_hops=settings.reply_hops,
-            attribute_limit_bytes=settings.attribute_limit_bytes,
+            attributes=AttributeLimits(settings.attribute_limit, settings.attribute_limit_bytes),
             policy=settings.policy,
         )
 

@@ -7,7 +7,7 @@ from typing import Literal
 from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, AddressPolicy, PrivateAddresses
 from penstock.access.hosts import is_loopback
 from penstock.errors import Misconfigured
-from penstock.event.attributes import ATTRIBUTE_LIMIT_SETTING
+from penstock.event.attributes import ATTRIBUTE_LIMIT_BYTES_SETTING, ATTRIBUTE_LIMIT_SETTING
 from penstock.settings import setting
 from penstock.telemetry.traces import (
     ENDPOINT_SETTING,
@@ -55,7 +55,8 @@ class DispatcherSettings:
     unfinished_rows: int = setting(2_000, "events a worker keeps unfinished before it stops reading, per partition")
     unfinished_megabytes: int = setting(16, "bytes of event data a worker keeps unfinished, per partition")
     private_queries: int = setting(8, "subscriptions of a topic that may be slow at the same time, each in its query")
-    attribute_limit_bytes: int = ATTRIBUTE_LIMIT_SETTING
+    attribute_limit: int = ATTRIBUTE_LIMIT_SETTING
+    attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES_SETTING
     reply_hops: int = setting(16, "replies to replies before a loop is cut; counted in knativebrokerttl")
     private_addresses: PrivateAddresses = PRIVATE_ADDRESSES_SETTING
     telemetry: Literal["on", "off"] = setting("on", "off: deliveries are neither counted nor logged")

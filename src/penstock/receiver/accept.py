@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.contract.model import Route
 from penstock.contract.telemetry import RECEIVED
 from penstock.errors import Misconfigured, PenstockError, Rejected
-from penstock.event.attributes import ATTRIBUTE_LIMIT_BYTES, check_lengths
+from penstock.event.attributes import DEFAULT_LIMITS, AttributeLimits, check_lengths, check_number
 from penstock.event.http import decode
 from penstock.event.kafka import TRACE_HEADERS, encode_record
 from penstock.event.model import Event
@@ -62,14 +62,14 @@ class Ingress:
         outlets: Outlets,
         inflight: Inflight,
         tally: Tally | None = None,
-        attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES,
+        attribute_limits: AttributeLimits = DEFAULT_LIMITS,
     ) -> None:
         self.routes = routes
         self.tally = tally or Tally()
         self.draining = False
         self._outlets = outlets
         self._inflight = inflight
-        self._attribute_limit_bytes = attribute_limit_bytes
+        self._attribute_limits = attribute_limits
         self.tracing: ReceiverTracing | None = None
         self._metrics_answer = answers.OK
         self._metrics_until = 0.0
@@ -104,8 +104,7 @@ class Ingress:
         assert route is not None, "begin lets nothing through without a route"
         try:
             events = decode(request.headers, request.body)
-            if request.size_bytes > self._attribute_limit_bytes:  # else no attribute can be longer than that
-                self._check_lengths(events)
+            self._check_limits(request, events)
         except Rejected as error:
             self._refuse(request, answers.rejected(error), reply)
             return
@@ -124,10 +123,14 @@ class Ingress:
             return
         self._send(route, outlet, request, events, reply)
 
-    def _check_lengths(self, events: list[Event]) -> None:
+    def _check_limits(self, request: Request, events: list[Event]) -> None:
+        limits = self._attribute_limits
+        may_be_long = request.size_bytes > limits.each_bytes  # else no attribute can be longer than that
         for place, event in enumerate(events):
             try:
-                check_lengths(event.attributes, self._attribute_limit_bytes)
+                check_number(event.attributes, limits.number)
+                if may_be_long:
+                    check_lengths(event.attributes, limits.each_bytes)
             except Rejected as error:
                 if len(events) == 1:
                     raise

@@ -20,6 +20,7 @@ import uvloop
 from penstock.access.addresses import AddressPolicy
 from penstock.child import dies_with_parent, exit_words
 from penstock.errors import Unavailable
+from penstock.event.attributes import AttributeLimits
 from penstock.kafka import secret_files
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import home
@@ -87,7 +88,8 @@ async def _serve(settings: ReceiverSettings, totals: Path | None) -> None:
     inflight = Inflight(settings.inflight_events, settings.inflight_bytes)
     routes = Routes(connection)
     tally = Tally(totals) if settings.telemetry == "on" else SilentTally(totals)
-    site = Site(settings, Ingress(routes, outlets, inflight, tally, settings.attribute_limit_bytes), inflight)
+    attributes = AttributeLimits(settings.attribute_limit, settings.attribute_limit_bytes)
+    site = Site(settings, Ingress(routes, outlets, inflight, tally, attributes), inflight)
     tracing = site.ingress.tracing = _tracing(settings)
     routes.start()
     server = await loop.create_server(lambda: Connection(site), sock=_listen(settings), backlog=BACKLOG)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.access.addresses import PRIVATE_ADDRESSES_SETTING, PrivateAddresses
-from penstock.event.attributes import ATTRIBUTE_LIMIT_SETTING
+from penstock.event.attributes import ATTRIBUTE_LIMIT_BYTES_SETTING, ATTRIBUTE_LIMIT_SETTING
 from penstock.settings import setting
 from penstock.telemetry.traces import ENDPOINT_SETTING, EXPORTER_SETTING, SAMPLING_SETTING, ExporterName
 
@@ -22,7 +22,8 @@ class ReceiverSettings:
     body_limit_bytes: int = setting(1024 * 1024, "the largest body of a request; beyond it 413")
     head_limit_bytes: int = setting(64 * 1024, "the largest head of a request (line and headers); beyond it 431")
     header_limit: int = setting(256, "headers of a request; beyond it 431")
-    attribute_limit_bytes: int = ATTRIBUTE_LIMIT_SETTING
+    attribute_limit: int = ATTRIBUTE_LIMIT_SETTING
+    attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES_SETTING
     inflight_events: int = setting(20_000, "events that may wait for Kafka at once, per process; beyond it 503")
     inflight_bytes: int = setting(32 * 1024 * 1024, "bytes of requests held at once, per process; beyond it 503")
     unfinished_bytes: int = setting(

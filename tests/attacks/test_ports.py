@@ -63,11 +63,12 @@ ADMIN = (RESOURCES, b"{}", (503, "starting"))
 
 
 @contextmanager
-def admin_process() -> Iterator[Port]:
+def admin_process(data_dir: Path) -> Iterator[Port]:
     """A controller without Kafka: it still answers strangers."""
     port = free_port()
     command = [sys.executable, "-m", "penstock.cli.main", "controller", "--admin-port", str(port)]
     settings = {"PENSTOCK_BOOTSTRAP_SERVERS": "127.0.0.1:1", "PENSTOCK_HOST": "127.0.0.1"}
+    settings["PENSTOCK_DATA_DIR"] = str(data_dir)
     process = subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL)
     try:
         served = Port(port, process.pid, *ADMIN)
@@ -101,8 +102,8 @@ class Vitals:
 
 
 @pytest.fixture(scope="module")
-def admin() -> Iterator[Port]:
-    with admin_process() as served:
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Port]:
+    with admin_process(tmp_path_factory.mktemp("data")) as served:
         yield served
 
 

@@ -10,6 +10,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,7 @@ SLOW_EVERY = 25  # events; the slow subscriber gets four a second
 FREEZES = 10
 EPOLL_WAIT = ("232", "22")  # its number among the system calls, on x86-64 and on ARM
 ROUNDS = 5
+TRIES = 3  # the machine may be slower for a while, for reasons of its own
 SILENCE_SECONDS = 0.3  # that a change may add to the delays of the machine itself
 LONGEST_SILENCE_SECONDS = 2.0  # on a busy machine; far below the three of a fault
 ANSWER_SECONDS = 6.0  # of a slow subscriber; who waits for it is silent for about as long
@@ -66,6 +68,20 @@ def steady_stream(world: World, topic: str) -> Iterator[dict[str, float]]:
         thread.join(40)
 
 
+@dataclass(frozen=True)
+class Try:
+    """The longest delays of several rounds, in seconds."""
+
+    calm: list[float]
+    changing: list[float]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether changes delay nobody. The machine itself may stand still in one round."""
+        is_short = statistics.median(self.changing) <= statistics.median(self.calm) + SILENCE_SECONDS
+        return is_short and sorted(self.changing)[-2] <= LONGEST_SILENCE_SECONDS
+
+
 def longest_delay(subscriber: Sink, path: str, sent: dict[str, float], since: float) -> float:
     """Of what was sent since then: the longest time until a delivery. (The sender may also have paused.)"""
 
@@ -77,6 +93,7 @@ def longest_delay(subscriber: Sink, path: str, sent: dict[str, float], since: fl
 
 
 @pytest.mark.alone
+@pytest.mark.timeout(600)  # up to three tries
 @pytest.mark.parametrize("seconds", [0, 3, 20])
 @pytest.mark.parametrize("order", ["unordered", "ordered"])
 def test_a_change_silences_nobody_though_a_subscriber_is_slow(
@@ -102,23 +119,29 @@ def test_a_change_silences_nobody_though_a_subscriber_is_slow(
     with steady_stream(world, first.topic) as sent:
         slow.wait_for(1, path)
         quick.wait_for(2 * RATE, path)
-        calm, silences = list[float](), list[float]()
-        for _ in range(ROUNDS):
+
+        def rest() -> float:
             since = time.time()
             quick.wait_for(quick.count(path) + 2 * RATE, path)
-            calm.append(longest_delay(quick, path, sent, since))
+            return longest_delay(quick, path, sent, since)
+
+        def change() -> float:
             since = time.time()
             for kind in ("a", "b"):
-                other = msgspec.structs.replace(other, filters=({"exact": {"type": kind}},))
-                world.agree(other)
-                until(lambda now=other: serves(now), "it is reported as served")  # type: ignore[misc]
+                changed = msgspec.structs.replace(other, filters=({"exact": {"type": kind}},))
+                world.agree(changed)
+                until(lambda now=changed: serves(now), "it is reported as served")  # type: ignore[misc]
             quick.wait_for(quick.count(path) + 2 * RATE, path)
-            silences.append(longest_delay(quick, path, sent, since))
+            return longest_delay(quick, path, sent, since)
+
+        tries = list[Try]()
+        while len(tries) < TRIES and not any(each.is_quiet for each in tries):
+            rounds = [(rest(), change()) for _ in range(ROUNDS)]
+            tries.append(Try(*map(list, zip(*rounds, strict=True))))
     until(lambda: set(sent) <= set(ids(quick.at(path))), "the quick one has all")
-    measured = f"{order}, {seconds} s: with changes {silences}, without {calm}"
+    measured = f"{order}, {seconds} s: {tries}"
     logger.warning("%s", measured)
-    assert statistics.median(silences) <= statistics.median(calm) + SILENCE_SECONDS, measured
-    assert sorted(silences)[-2] <= LONGEST_SILENCE_SECONDS, measured  # the machine itself may stand still once
+    assert tries[-1].is_quiet, measured
     assert set(Counter(ids(quick.at(path))).values()) == {1}
     begun = [int(each) for each in ids(slow.at(path))]
     slow.answer(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from penstock.kafka import fetch
 from penstock.kafka.connection import KafkaConnection
@@ -33,6 +34,13 @@ OPEN_FILES = 8192  # some tests open 1,000 connections at once, and the programs
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background like this, and commands that tests interrupt would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# A busy machine is no broken promise. In CI each run has the same examples.
+settings.register_profile(
+    "penstock", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("penstock")
 
 
 def allow_open_files(wanted: int) -> None:

@@ -76,7 +76,7 @@ class Sink(Serving):
             self.requests.clear()
             self._by_path.clear()
 
-    def wait_for(self, count: int, path: str | None = None, timeout_seconds: float = 30.0) -> list[Request]:
+    def wait_for(self, count: int, path: str | None = None, timeout_seconds: float = 60.0) -> list[Request]:
         """The requests, once there are at least this many; fails when they do not come in time."""
 
         def came() -> int:

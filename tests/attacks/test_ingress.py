@@ -31,14 +31,12 @@ NAME = "attacked"
 PATH, TOPIC = f"/tests/{NAME}", f"receiver-{NAME}"
 DATA = b'{"amount": 17}'
 MOST_OPEN_FILES = 1024  # the limit of many systems
-# None of these tests is about a slow Kafka or a slow sender: a busy machine must not look like one.
-PATIENCE = {"delivery_timeout_seconds": 20, "read_timeout_seconds": 60}
 
 
 @pytest.fixture(scope="module")
 def receiver(kafka: KafkaConnection) -> Iterator[Receiver]:
     give_address(kafka, NAME)
-    with running(kafka, **PATIENCE) as one:
+    with running(kafka) as one:
         yield one
 
 
@@ -287,7 +285,7 @@ def test_a_thousand_half_heads(kafka: KafkaConnection, headers: bytes) -> None:
     """Incomplete heads block no other sender: at least 99 of 100 normal requests get 202, and memory is limited."""
     give_address(kafka, NAME)
     half = _head() + headers
-    with running(kafka, **PATIENCE) as receiver, contextlib.ExitStack() as stack:
+    with running(kafka) as receiver, contextlib.ExitStack() as stack:
         assert _honest(receiver, 50) == {202: 50}
         before = receiver.resident_kilobytes()
         _flood(receiver, stack, half, 1_000)
@@ -301,7 +299,7 @@ def test_a_thousand_half_heads_and_few_open_files(kafka: KafkaConnection, soft: 
     """More half heads than the receiver may open files: at least 99 of 100 normal requests get 202."""
     give_address(kafka, NAME)
     command = with_open_files(soft, MOST_OPEN_FILES)
-    with running_command(command, kafka, **PATIENCE) as receiver, contextlib.ExitStack() as stack:
+    with running_command(command, kafka) as receiver, contextlib.ExitStack() as stack:
         assert _honest(receiver, 50) == {202: 50}
         _flood(receiver, stack, b"POST / HTTP/1.1\r\nHost: h\r\n", MOST_OPEN_FILES + 76)
         found = _honest(receiver, 300)
@@ -316,7 +314,7 @@ def _open_files(receiver: Receiver) -> int:
 def test_empty_lines_shut_nobody_out(kafka: KafkaConnection) -> None:
     """More empty lines than inflight_bytes allows, on one connection: it gets 400, and normal requests get 202."""
     give_address(kafka, NAME)
-    with running(kafka, **PATIENCE) as receiver, receiver.connect() as connection:
+    with running(kafka) as receiver, receiver.connect() as connection:
         with contextlib.suppress(ConnectionError):
             for _ in range(35):
                 connection.sendall(b"\r\n" * 500_000)
@@ -329,7 +327,7 @@ def test_half_bodies_shut_nobody_out(kafka: KafkaConnection) -> None:
     """Incomplete bodies give way, the oldest first; normal requests get 202."""
     give_address(kafka, NAME)
     half = _head(f"Content-Length: {1024 * 1024}") + b"\r\n" + b"z" * 900_000
-    with running(kafka, **PATIENCE) as receiver, contextlib.ExitStack() as stack:
+    with running(kafka) as receiver, contextlib.ExitStack() as stack:
         assert _honest(receiver, 50) == {202: 50}
         before = receiver.resident_kilobytes()
         opened = _flood(receiver, stack, half, 100)
@@ -387,7 +385,7 @@ def test_too_many_headers_are_431(receiver: Receiver) -> None:
 def test_connections_of_an_address(kafka: KafkaConnection) -> None:
     """Where connections per address are limited, further ones get 503, and room comes back."""
     give_address(kafka, NAME)
-    with running(kafka, connections_per_address=3, **PATIENCE) as receiver:
+    with running(kafka, connections_per_address=3) as receiver:
         with contextlib.ExitStack() as stack:
             for _ in range(3):
                 stack.enter_context(receiver.connect())
@@ -408,7 +406,7 @@ def _structured(note: str, data: str = "") -> str:
 @pytest.mark.parametrize("note", ["n" * 70_000, "é" * 33_000], ids=["ASCII", "two bytes each"])
 def test_a_long_attribute_is_refused_by_name(kafka: KafkaConnection, mode: str, note: str) -> None:
     """An attribute has at most 64 kB in every mode, however it is written; the answer to a longer one names it."""
-    with running(kafka, head_limit_bytes=300_000, **PATIENCE) as receiver:
+    with running(kafka, head_limit_bytes=300_000) as receiver:
         answer = _with_note(receiver, mode, note)
         assert answer.status == 400
         assert "'note'" in answer.error

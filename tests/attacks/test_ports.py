@@ -65,13 +65,14 @@ ADMIN = (RESOURCES, b"{}", (503, "starting"))
 
 
 @contextmanager
-def admin_process(open_files: int | None = None) -> Iterator[Port]:
+def admin_process(data_dir: Path, open_files: int | None = None) -> Iterator[Port]:
     """A controller without Kafka, which may open so many files: it still answers strangers."""
     port = free_port()
     command = [sys.executable, "-m", "penstock.cli.main", "controller", "--admin-port", str(port)]
     if open_files is not None:
         command = ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", *command]
     settings = {"PENSTOCK_BOOTSTRAP_SERVERS": "127.0.0.1:1", "PENSTOCK_HOST": "127.0.0.1"}
+    settings["PENSTOCK_DATA_DIR"] = str(data_dir)
     process = subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL)
     try:
         served = Port(port, process.pid, *ADMIN)
@@ -105,8 +106,8 @@ class Vitals:
 
 
 @pytest.fixture(scope="module")
-def admin() -> Iterator[Port]:
-    with admin_process() as served:
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Port]:
+    with admin_process(tmp_path_factory.mktemp("data")) as served:
         yield served
 
 
@@ -237,9 +238,9 @@ def test_half_heads_hold_little_memory(port: Port) -> None:
             each.close()
 
 
-def test_half_heads_and_few_open_files() -> None:
+def test_half_heads_and_few_open_files(tmp_path: Path) -> None:
     """Kept promise: with more half heads than the controller may open files, honest callers get their answers."""
-    with admin_process(MOST_OPEN_FILES) as port, contextlib.ExitStack() as stack:
+    with admin_process(tmp_path, MOST_OPEN_FILES) as port, contextlib.ExitStack() as stack:
         for _ in range(MOST_OPEN_FILES + 50):
             stack.enter_context(wire(port.number)).try_to_send(b"GET /healthz HTTP/1.1\r\n")
         assert sum(port.is_healthy() for _ in range(100)) >= 99

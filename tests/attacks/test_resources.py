@@ -43,6 +43,10 @@ class Answer:
     def fields(self) -> list[str]:
         return [each["field"] for each in self.body["problems"]]
 
+    def names_field(self, field: str) -> bool:
+        """Among the problems; or in the message, where the body contradicts the path."""
+        return field in self.fields or f"the body's {field.rpartition('.')[2]} is" in self.body["error"]
+
 
 @dataclass(frozen=True)
 class Admin:
@@ -137,14 +141,15 @@ def admin(kafka: KafkaConnection, ingress: Sink, tmp_path_factory: pytest.TempPa
         for key, value in records:
             producer.produce(topic, value, key, partition=0)
     producer.produce(DEAD_LETTERS_TOPIC, b"{}", b"key", partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     maker = kafka.admin()
     for future in maker.delete_records([TopicPartition(DEAD_LETTERS_TOPIC, 0, -1)]).values():
-        future.result(10)
+        future.result(60)
     port = free_port()
     command = ["controller", "--bootstrap-servers", kafka.bootstrap_servers, "--default-partitions", "1"]
     ports = ["--admin-port", str(port), "--ingress-port", str(ingress.port)]
     environment = {
+        "PENSTOCK_DATA_DIR": str(tmp_path_factory.mktemp("data")),
         "PENSTOCK_SECRETS_DIR": str(tmp_path_factory.mktemp("secrets")),
         "PENSTOCK_MOST_RESOURCES_IN_NAMESPACE": str(MOST_RESOURCES),
     }
@@ -197,11 +202,11 @@ def test_a_resource_that_json_cannot_hold_is_refused_with_its_field(admin: Admin
     path = f"{EVENTING}/brokers" + ("/bad" if method == "PUT" else "")
     answer = admin.ask(method, path, resource)
     assert answer.status == 400
-    assert answer.body["problems"] == [] or field in answer.fields
+    assert answer.names_field(field), answer
     assert "bad" not in admin.names(f"{EVENTING}/brokers")
 
 
-VALUES = ["NaN", "Infinity", '"\\ud800"', '{"a": "\\udfff"}', '[["\\ud800"]]', DEEP[1900:-1900], DEEP]
+VALUES = ["NaN", "Infinity", '"\\ud800"', '{"a": "\\udfff"}', '[["\\ud800"]]', DEEP[1900:-1900]]
 
 
 @pytest.mark.parametrize("field", ["immutable", "binaryData"])
@@ -210,7 +215,7 @@ def test_fields_without_a_meaning_are_checked_too(admin: Admin, field: str, valu
     text = json.dumps(config_map("bad"))[:-1] + f', "{field}": {value}}}'
     answer = admin.ask("POST", f"{CORE}/configmaps", text)
     assert answer.status == 400
-    assert answer.body["problems"] == [] or answer.fields[0].startswith(field)
+    assert [each for each in answer.fields if each.startswith(field)], answer
     assert "bad" not in admin.names(f"{CORE}/configmaps")
 
 
@@ -329,7 +334,7 @@ def send(kafka: KafkaConnection, topic: str, id_: str, data: bytes, **headers: b
     offsets: list[int] = []
     producer = kafka.producer()
     producer.produce(topic, data, headers=given, partition=0, on_delivery=lambda _, m: offsets.append(m.offset()))
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return offsets[0]
 
 

@@ -1,8 +1,6 @@
 """Events in the browser: search, what became of one, a command that sends it again, the live tail."""
 
 import json
-import os
-import signal
 import subprocess
 import urllib.parse
 import urllib.request
@@ -17,6 +15,7 @@ from tests.conftest import System
 from tests.dashboard.axe import findings
 from tests.dashboard.conftest import Visits
 from tests.dashboard.shop import Shop
+from tests.signals import kill
 from tests.sink import Request
 from tests.waiting import until
 
@@ -152,7 +151,7 @@ def test_without_a_dispatcher_the_search_says_why_and_recovers(visit: Visits, sh
     page = search(visit, shop)
     expect(rows(page).first).to_be_visible()
     killed = shop.system.pid("dispatcher")
-    os.kill(killed, signal.SIGKILL)
+    kill(killed)
     page.get_by_role("button", name="Search").click()
     fault = page.locator(".page-events .fault")
     expect(fault).to_contain_text("the dispatcher")

@@ -274,9 +274,9 @@ def test_empty_body_is_no_data() -> None:
 
 @pytest.mark.parametrize("doubled", [b"ce-id", b"ce-x", b"content-type"])
 def test_doubled_headers(doubled: bytes) -> None:
-    """A header that stands twice is refused rather than one of them chosen."""
+    """A header that occurs more than once is refused rather than one of them chosen."""
     headers = [(b"ce-" + name.encode(), value.encode()) for name, value in MINIMAL.items()]
-    with pytest.raises(Rejected, match=f"{doubled.decode()} stands twice"):
+    with pytest.raises(Rejected, match=f"{doubled.decode()} occurs more than once"):
         http.decode([*headers, (doubled, b"a/b"), (b"accept", b"*"), (b"accept", b"*"), (doubled, b"a/b")], b"")
 
 

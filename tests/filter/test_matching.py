@@ -99,7 +99,7 @@ subscriptions = st.lists(st.lists(filters, max_size=3), min_size=20, max_size=40
 @given(
     subscriptions, st.lists(st.tuples(events, st.sampled_from(["binary", "structured"])), min_size=10, max_size=30)
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=12, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 def test_spark_agrees_with_the_model(
     spark: SparkSession, wanted: list[list[dict[str, Any]]], stored: list[tuple[dict[str, str], Any]]
 ) -> None:

@@ -24,7 +24,7 @@ OPENINGS = ["'", "\\'", "\\", "''", "\\\\'", "${env:HOME}", "${spark.app.id}", "
 
 
 @given(st.lists(texts, min_size=100, max_size=100))
-@settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_every_text_comes_back_as_it_was(spark: SparkSession, given_texts: list[str]) -> None:
     """Kept promise: a literal is one value, in the SQL of a column and in a whole statement."""
     asked = [*given_texts, *OPENINGS]
@@ -49,7 +49,7 @@ def shapes(name: str) -> list[dict[str, Any]]:
 
 
 @given(st.one_of(hostile_names, st.sampled_from([*OPENINGS, "type ", "Type", "a_b", "é", "type\n", ""])))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_an_invalid_name_never_becomes_sql(name: str) -> None:
     """Kept promise: names are checked where SQL is made, so the origin of a filter does not matter."""
     for each in shapes(name):
@@ -62,7 +62,7 @@ def test_an_invalid_name_never_becomes_sql(name: str) -> None:
 
 
 @given(texts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_path_into_the_data_is_one_literal(text: str) -> None:
     """Kept promise: whatever stands between the brackets, the path is refused or a literal of the statement."""
     expression = f"data['{text}'] = 'a'"

@@ -1,6 +1,5 @@
 """What is done to the system while it works. Each fault is a scenario of the list, by its number there."""
 
-import os
 import random
 import signal
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.pipeline.marks import STATE
+from tests import signals
 from tests.conftest import System
 from tests.disk import contents
 from tests.harness import subscriber as moods
@@ -45,7 +45,7 @@ class FaultKind:
 def kill(part: str) -> Callable[[World], None]:
     def do(world: World) -> None:
         killed = world.system.pid(part)
-        os.kill(killed, signal.SIGKILL)
+        signals.kill(killed)
         until(lambda: world.system.pid(part) not in (0, killed), f"{part} is started again")
 
     return do
@@ -82,7 +82,7 @@ def stop_kafka(world: World) -> None:
 def end_dispatcher(world: World) -> None:
     """In order, at full load: nothing may come twice."""
     ended = world.system.pid("dispatcher")
-    os.kill(ended, signal.SIGTERM)
+    signals.kill(ended, signal.SIGTERM)
     until(lambda: world.system.pid("dispatcher") not in (0, ended), "the dispatcher is started again")
 
 
@@ -122,7 +122,7 @@ FAULTS = (
 @contextmanager
 def stopped(*pids: int) -> Iterator[None]:
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        signals.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
@@ -168,7 +168,7 @@ def _name(pid: int) -> str:
 
 def _signal_if_there(pid: int, number: signal.Signals) -> None:
     try:
-        os.kill(pid, number)
+        signals.kill(pid, number)
     except ProcessLookupError:
         return
 

@@ -172,7 +172,7 @@ def test_a_later_query_outranks_an_earlier_one_that_claims_last(kafka: KafkaConn
     newer = claims.claim(producer, topic_id, 0, new)
     older = claims.claim(producer, topic_id, 0, old)
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert watch.holder(topic_id, 0) == newer > older
     assert watch.holder(topic_id, 1) == 0
     watch.close()
@@ -184,10 +184,10 @@ def test_the_closing_word_lets_the_successor_begin(kafka: KafkaConnection, lane:
     first = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
     second = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert watch.has_unclosed(topic_id, 0, below=second)
     claims.close(producer, topic_id, 0, first)
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert not watch.has_unclosed(topic_id, 0, below=second)
     watch.close()
 
@@ -200,7 +200,7 @@ def test_a_release_fences_old_workers_but_not_the_next_query(kafka: KafkaConnect
     new = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
     claims.release(producer, topic_id, 0, release)
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert watch.holder(topic_id, 0) == new
     assert watch.has_unclosed(topic_id, 0, below=release << claims.QUERY_SHIFT)
     assert old < release << claims.QUERY_SHIFT < new
@@ -223,7 +223,7 @@ def test_nobody_waits_for_a_worker_that_was_fenced_before_it_claimed(kafka: Kafk
     late = claims.claim(producer, topic_id, 0, old)
     successor = claims.claim(producer, topic_id, 0, new)
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert late < successor == watch.holder(topic_id, 0)
     assert not watch.has_unclosed(topic_id, 0, successor)
     watch.close()
@@ -236,10 +236,10 @@ def test_a_closing_word_covers_those_who_died_before(kafka: KafkaConnection, lan
     killed = claims.claim(producer, topic_id, 0, number)
     successor = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert watch.has_unclosed(topic_id, 0, successor)
     claims.close(producer, topic_id, 0, successor)
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert killed < successor
     assert not watch.has_unclosed(topic_id, 0, successor + 1)
     watch.close()
@@ -301,7 +301,7 @@ def test_junk_in_the_ledger_stops_nobody_and_is_counted_once(kafka: KafkaConnect
             producer.produce(LEDGER_TOPIC, key=ledger.encode_key(each, 2), value=value, partition=0)
     for key in JUNK_KEYS:
         producer.produce(LEDGER_TOPIC, key=key, value=b"junk", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     followed = ledger.FollowedLedger(kafka)
     followed.read_to_end()
     assert followed.entry(lane) == (2, LaneRecord(7))
@@ -350,14 +350,14 @@ def test_junk_among_the_claims_hides_no_claim(kafka: KafkaConnection, lane: Lane
     def write_junk() -> None:
         for key, value in junk:
             producer.produce(CLAIMS_TOPIC, key=key, value=value, partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
     write_junk()
     generation = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
     write_junk()
     unreadable = Unreadable()
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0), unreadable)
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
     assert watch.holder(topic_id, 0) == generation
     assert unreadable.counts()[CLAIMS_TOPIC] >= 8
     watch.close()
@@ -372,11 +372,11 @@ def test_a_ledger_that_ends_in_a_transaction_can_be_read(kafka: KafkaConnection,
     producer.produce(CLAIMS_TOPIC, key=b"junk", value=b"junk", partition=0)
     producer.commit_transaction(20)
     followed = ledger.FollowedLedger(kafka)
-    followed.read_to_end(10.0)
+    followed.read_to_end(60.0)
     assert followed.entry(lane) == (1, LaneRecord(5))
     followed.close()
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
-    watch.read_to_end(10.0)
-    watch.read_to_end(10.0)
+    watch.read_to_end(60.0)
+    watch.read_to_end(60.0)
     assert watch.ledger.entry(lane) == (1, LaneRecord(5))
     watch.close()

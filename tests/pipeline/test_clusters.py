@@ -251,7 +251,7 @@ def test_a_cluster_that_is_away_is_said_and_the_others_go_on(world: World, sink:
     until(lambda: f"Kafka at {away.bootstrap_servers} (Secret {SECRET})" in reason(), "cluster and Secret are named")
     for number in range(5):
         send(world.home, at_home.topic, [f"b{number}"])
-        subscriber.wait_for(2 + number, "/home", 10)
+        subscriber.wait_for(2 + number, "/home", ONE_MINUTE)
     put(world.home.producer(), CONTRACT_TOPIC, "Trigger/shop/lost", None)
 
 

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.contract.model import Subscription
@@ -40,7 +40,6 @@ def lanes_from(ledger: Ledger) -> list[Lane]:
     return lanes
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(seed=st.integers(), rows=st.integers(1, 60), wanted=st.floats(0, 1), finished=st.floats(0, 1))
 def test_any_beginning_of_the_log_is_true(seed: int, rows: int, wanted: float, finished: float) -> None:
     """Kept promise: a kill at any moment loses no event, and repeats only what was begun since the last tick.

@@ -28,6 +28,7 @@ from tests.waiting import until
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 30.0
+PATIENCE = {"delivery_timeout_seconds": 20, "read_timeout_seconds": 60}  # a busy machine is no reason for a 503
 PARTITIONS = 2
 COMMAND = [sys.executable, "-m", "penstock.cli.main", "receiver"]
 EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/tests", "ce-type": "test.sent"}
@@ -133,7 +134,7 @@ def with_open_files(soft: int, hard: int) -> list[str]:
 def running_command(command: Sequence[str], kafka: KafkaConnection, **settings: Any) -> Iterator[Receiver]:
     """The same, started with this command."""
     port = free_port()
-    settings = {"ingress_port": port, "bootstrap_servers": kafka.bootstrap_servers, **settings}
+    settings = {"ingress_port": port, "bootstrap_servers": kafka.bootstrap_servers, **PATIENCE, **settings}
     variables = {f"PENSTOCK_{name.upper()}": str(value) for name, value in settings.items()}
     process = subprocess.Popen(command, env={**os.environ, **variables}, stderr=subprocess.PIPE)
     receiver = Receiver(process, port)

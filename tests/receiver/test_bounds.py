@@ -30,7 +30,7 @@ def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafk
 def test_kafka_stopped_and_back(own_kafka: EmbeddedKafka) -> None:
     """Kafka away: 503 with Retry-After, at once when it is known; 202 again by itself; no 202 is without a record."""
     path, topic = give_address(own_kafka.connection, "away")
-    with running(own_kafka.connection) as receiver:
+    with running(own_kafka.connection, delivery_timeout_seconds=2.5) as receiver:
         load = Load(receiver, path, senders=4).start()
         until(lambda: len(load.accepted) > 100, "some load")
         own_kafka.processes[1].terminate()  # killed, it would be let in again only after its session ends
@@ -58,7 +58,7 @@ def test_kafka_silent(own_kafka: EmbeddedKafka) -> None:
         assert receiver.send(path).status == 202
         _signal(own_kafka, signal.SIGSTOP)
         load = Load(receiver, path, senders=2).start()
-        until(lambda: load.codes[503] > 20, "refusals", 10)
+        until(lambda: load.codes[503] > 20, "refusals")
         _signal(own_kafka, signal.SIGCONT)
         before = len(load.accepted)
         until(lambda: len(load.accepted) > before + 20, "202 again")

@@ -32,7 +32,7 @@ def test_the_disk_is_full(disk: Path) -> None:
     cluster = EmbeddedKafka(ClusterSpec(disk, port=free_port())).start()
     try:
         path, topic = give_address(cluster.connection, "full")
-        with running(cluster.connection) as receiver:
+        with running(cluster.connection, delivery_timeout_seconds=2.5) as receiver:
             leave_free(disk, LEFT_BYTES)
             load = Load(receiver, path, body=b"x" * 100_000).start()
             until(lambda: cluster.processes[1].poll() is not None, "Kafka gives up")

@@ -66,7 +66,7 @@ def network(kafka_behind_proxy: Network) -> Iterator[Network]:
 def await_more(look: Callable[[], int], count: int) -> None:
     """Until there are so many more than now."""
     before = look()
-    until(lambda: look() >= before + count, f"{count} more", 20)
+    until(lambda: look() >= before + count, f"{count} more")
 
 
 def slow(proxy: Proxy, load: Load) -> None:
@@ -102,7 +102,7 @@ def silent(proxy: Proxy, load: Load) -> None:
 def test_a_bad_network(network: Network, be_bad: Callable[[Proxy, Load], None]) -> None:
     """Kept promise: the producer's retries put no record into the topic twice, and no 202 is without one."""
     path, topic = give_address(network.direct, f"network-{be_bad.__name__}")
-    with running(network.proxied) as receiver:
+    with running(network.proxied, delivery_timeout_seconds=2.5) as receiver:
         load = Load(receiver, path, body=b"x" * 20_000).start()
         await_more(lambda: len(load.accepted), 50)
         be_bad(network.proxy, load)

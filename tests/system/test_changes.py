@@ -1,7 +1,6 @@
 """Triggers that come, change and go, and orderly ends, in the middle of traffic: nothing lost, nothing twice."""
 
 import itertools
-import os
 import signal
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ import pytest
 from penstock.cli.client import Client
 from penstock.control.kinds import TRIGGER
 from tests.conftest import System
+from tests.signals import kill
 from tests.sink import Request, Sink
 from tests.system.processes import worker_pids
 from tests.system.resources import apply, broker, get, remove, trigger
@@ -138,7 +138,7 @@ def test_an_orderly_end_of_the_dispatcher_repeats_nothing(
     sender = make_sender(f"{penstock_up.ingress_url}/default/orderly", RATE)
     subscriber.wait_for(2 * RATE, timeout_seconds=60)
     old = penstock_up.pid("dispatcher")
-    os.kill(old, signal.SIGTERM)
+    kill(old, signal.SIGTERM)
     until(lambda: penstock_up.pid("dispatcher") not in (0, old), "the dispatcher is started again")
     seen = len(subscriber.requests)
     subscriber.wait_for(seen + RATE, timeout_seconds=90)
@@ -159,7 +159,7 @@ def test_a_killed_worker_is_replaced(penstock_up: System, sink: Callable[[], Sin
     workers = worker_pids(penstock_up.pid("dispatcher"))
     assert workers
     for each in workers:
-        os.kill(each, signal.SIGKILL)
+        kill(each)
     seen = len(subscriber.requests)
     subscriber.wait_for(seen + 2 * RATE, timeout_seconds=90)
     sender.stop()

@@ -18,7 +18,7 @@ from tests.kafka.secure import PASSWORD, SecureKafka
 from tests.sink import Sink
 from tests.system.resources import apply, broker, get, remove, trigger
 from tests.system.test_delivery import ids, send
-from tests.system.test_kinds import SOON_SECONDS, kafka_sink, ready, ref, source
+from tests.system.test_kinds import kafka_sink, ready, ref, source
 from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
@@ -96,15 +96,11 @@ def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
     def groups() -> list[str]:
         return [each.group_id for each in there.list_consumer_groups().result().valid]
 
-    until(lambda: "knative-trigger-default-arrives" in groups(), "its group is there, too", 15)
+    until(lambda: "knative-trigger-default-arrives" in groups(), "its group is there, too")
     assert_nothing_leaks(penstock_up)
     remove(penstock_up, *resources, *far[:2])
-    until(lambda: "knative-trigger-default-arrives" not in groups(), "its group is deleted there", 30)
-    until(
-        lambda: "knative-broker-default-far" not in there.list_topics(timeout=5).topics,
-        "its topic is gone",
-        SOON_SECONDS,
-    )
+    until(lambda: "knative-trigger-default-arrives" not in groups(), "its group is deleted there")
+    until(lambda: "knative-broker-default-far" not in there.list_topics(timeout=5).topics, "its topic is gone")
 
 
 def assert_redriven(system: System, subscriber: Sink) -> None:
@@ -148,20 +144,20 @@ def test_a_secret_that_stops_working_is_told_and_heals(
     subscriber = sink()
     resources = on_secure(kafka, "moody", "wrong")
     put(penstock_up, *resources)
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it is told", SOON_SECONDS)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it is told")
     told = ready(penstock_up, "broker", "moody")["message"]
     assert kafka.address("SASLTLS") in told
     assert "default/moody-login" in told
     put(penstock_up, on_secure(kafka, "moody")[0])
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals", SOON_SECONDS)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals")
     reader = trigger("hears-moody", "moody", subscriber.url + "/moody")
     apply(penstock_up, reader)
     send(penstock_up, "moody", "before")
     subscriber.wait_for(1, "/moody", 60)
     put(penstock_up, on_secure(kafka, "moody", "wrong again")[0])
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it stopped working", SOON_SECONDS)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "False", "it stopped working")
     put(penstock_up, on_secure(kafka, "moody")[0])
-    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals again", SOON_SECONDS)
+    until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals again")
 
     def arrives() -> bool:
         send(penstock_up, "moody", "after")

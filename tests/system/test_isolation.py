@@ -1,7 +1,6 @@
 """One slow subscriber is its own problem: the others do not wait for it, and it loses nothing."""
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import System
+from tests.signals import kill
 from tests.sink import Answer, Request, Sink
 from tests.system.processes import worker_niceness
 from tests.system.resources import apply, broker, remove, trigger
@@ -117,7 +117,7 @@ def test_a_kill_while_a_trigger_is_apart_loses_nothing(penstock_up: System, sink
     subscriber.wait_for(EVENTS, path="/good", timeout_seconds=90)
     log = penstock_up.data_dir / "logs" / "dispatcher.log"
     until(lambda: "trigger default/hangs gets a query of its own" in log.read_text(), "it is set apart", 60)
-    os.kill(penstock_up.pid("dispatcher"), signal.SIGKILL)
+    kill(until(lambda: penstock_up.pid("dispatcher"), "the dispatcher runs"))
     burst(penstock_up, "killed-apart", EVENTS, 1000)
     until(lambda: len(set(offsets(subscriber.at("/good")))) == EVENTS + 1000, "the other has everything", 120)
     is_back.set()

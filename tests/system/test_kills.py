@@ -3,14 +3,13 @@
 A machine that does not bring 1,000 a second to two subscribers is asked for half as many.
 """
 
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from tests.conftest import System
+from tests.signals import kill
 from tests.sink import Sink
 from tests.system.resources import apply, broker, remove, trigger
 from tests.system.sender import MakeSender, Sender
@@ -66,7 +65,7 @@ def test_a_killed_part_loses_nothing(
     )
 
     killed = penstock_up.pid(part)
-    os.kill(killed, signal.SIGKILL)
+    kill(killed)
     until(lambda: penstock_up.pid(part) not in (0, killed), f"{part} is started again")
     at_kill = len(sender.acknowledged)
     until(lambda: len(sender.acknowledged) >= at_kill + AFTER_SECONDS * rate, "events are acknowledged again", 90)

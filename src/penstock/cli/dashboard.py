@@ -1,4 +1,4 @@
-"""``penstock dashboard``: a link that opens the dashboard in a browser, once."""
+"""``penstock dashboard``: a link that signs in one browser."""
 
 import os
 from typing import Annotated
@@ -11,12 +11,15 @@ from penstock.cli.output import say, show, show_json
 
 def dashboard(
     open_: Annotated[
-        bool | None, typer.Option("--open/--no-open", help="Open it in a browser; by default where there is one.")
+        bool | None,
+        typer.Option(
+            "--open/--no-open", help="Open the link in a browser. Default: only on a machine with a desktop."
+        ),
     ] = None,
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
-    """Prints a link to the dashboard that works once and expires after two minutes.
+    """Prints a link to the dashboard. It works once and expires after two minutes.
 
     \b
     penstock dashboard

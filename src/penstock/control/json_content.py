@@ -44,7 +44,7 @@ def problems(value: Any, where: str = "") -> list[Problem]:
         if why:
             found.append(Problem(_path([*steps, step]), why))
         elif isinstance(each, dict | list | tuple) and len(waiting) > DEEPEST:
-            found.append(Problem(_path([*steps, step]), f"is nested more than {DEEPEST} deep"))
+            found.append(Problem(_path([*steps, step]), f"is nested more than {DEEPEST} levels deep"))
         elif isinstance(each, dict):
             steps.append(step)
             waiting.append(iter(each.items()))
@@ -95,7 +95,7 @@ def cleaned(value: Any, depth: int = 0) -> Any:
     if not isinstance(value, dict | list | tuple):
         return value
     if depth >= DEEPEST:
-        return f"nested more than {DEEPEST} deep"
+        return f"nested more than {DEEPEST} levels deep"
     if isinstance(value, dict):
         return {readable(str(name)): cleaned(inner, depth + 1) for name, inner in value.items()}
     return [cleaned(inner, depth + 1) for inner in value]
@@ -118,7 +118,7 @@ def parsed(raw: bytes) -> Any:
     try:
         value = json.loads(raw)
     except RecursionError:
-        raise ValueError(f"it is nested more than {DEEPEST} deep") from None
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
     found = problems(value)
     if found:
         raise ValueError(f"{found[0].field} {found[0].message}".strip())

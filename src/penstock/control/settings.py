@@ -28,7 +28,9 @@ class ControllerSettings:
         "open connections to the admin port; beyond it the one that has waited longest without a request is closed",
     )
     admin_connections_per_address: int = setting(
-        0, "the same for one client address; 0: no limit, since clients behind a load balancer share one"
+        0,
+        "open connections to the admin port from one client address; beyond it 503; 0: no limit, since clients "
+        "behind a load balancer share one",
     )
     ingress_host: str = setting("", "the host name in the addresses of brokers; empty: that of `host`")
     ingress_port: int = setting(8080, "the port on which the receiver takes events")

@@ -6,9 +6,9 @@
                                               │    └─ reply ──┤ once Kafka, or the address for replies, has it
                                               └─▶ dead letter sink, or given up: recorded
 
-One thread does all of it: it waits for rows and for answers in the same place. When too much is unfinished it stops
-looking for rows, so memory is bounded and Kafka keeps the rest. When it is one lane that holds up the others, that
-lane is parked: it begins nothing any more, and a query of its own goes on where it stopped.
+One thread does all of it: it waits for rows and for answers in the same place. When too much is unfinished, it reads
+no more rows, so memory is bounded and Kafka keeps the rest. If one slow lane is the reason, that lane is isolated
+(parked): it begins no more deliveries, and another query continues it where it stopped.
 """
 
 import logging
@@ -54,13 +54,13 @@ STORING_SECONDS = 0.002  # how soon to look whether Kafka has what was handed to
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may be unfinished in one worker before it stops taking rows, and how far replies may go."""
+    """The limits of one worker: how much may be unfinished before it takes no more rows, and others."""
 
     window: int = 32  # POSTs in flight per lane
     unfinished_rows: int = 2_000
     unfinished_bytes: int = 32 * 1024 * 1024
-    may_park: bool = False  # a lane that holds up the others; somebody else then goes on with it
-    most_parked: int = 8  # lanes, when the rows end
+    may_park: bool = False  # whether the slow lane may be isolated; another query then continues it
+    most_parked: int = 8  # lanes that may be isolated at the end of the rows
     reply_hops: int = 16
     attributes: AttributeLimits = DEFAULT_LIMITS  # of a reply
     policy: AddressPolicy = ALWAYS  # which addresses are connected to
@@ -98,13 +98,12 @@ class Deliveries:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing was begun that is not finished; what a parked lane has given away does not count."""
+        """Whether everything that was begun is finished. Rows that an isolated lane has dropped do not count."""
         return not any(map(_is_unfinished, self.lanes))
 
     def let_go(self, patience_seconds: float, longest_seconds: float) -> None:
-        """From now on begins nothing; the loop ends when all in flight is answered, or after the longer time.
-
-        A successor does not wait for slow lanes: ``hand_over`` is called after the shorter time. The loop goes on.
+        """Begins no delivery any more. After ``patience_seconds`` the loop calls ``hand_over``: a successor gets all
+        lanes with nothing in flight. The loop ends when all requests are answered, or after ``longest_seconds``.
         """
         if not self._is_letting_go:
             self._is_letting_go = True
@@ -123,13 +122,14 @@ class Deliveries:
         return [] if lane.is_parked else self._park(lane)
 
     def holds(self) -> dict[str, Holds]:
-        """What is in hand for each subscription, by uid."""
+        """What this worker has begun and not finished for each subscription, by uid."""
         return holds(self.lanes, self._timers.waiting(time.time() - time.monotonic()))
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
     def run(self, source: Source, patience_seconds: float, *, waits_for_retries: bool = True) -> None:
-        """Until the source is over and all is finished or its patience is over, or until the hand-over is done.
+        """Runs until the rows have ended and all of them are finished, or the wait for them is over, or the hand-over
+        is done.
 
         If it does not wait for retries, unfinished lanes are isolated at the end; another query continues them.
         """
@@ -210,7 +210,7 @@ class Deliveries:
         return min(wait, STORING_SECONDS) if self._outbox.waiting else wait
 
     def _take(self, row: Row, now: float) -> None:
-        """Puts the row into every lane that wants it and has not had it."""
+        """Puts the row into every lane that matches it and has not finished it."""
         offset = row.offset
         if self.tracing is not None:
             self.tracing.take(row, self.lanes)
@@ -250,7 +250,7 @@ class Deliveries:
         return [each for each in lane.progress.open_offsets() if each not in left]
 
     def _leave_unfinished(self) -> None:
-        """The rows are over: lanes that are not finished stop here. Their attempts are in the ledger."""
+        """At the end of the rows, lanes that are not finished stop. The ledger has the number of their attempts."""
         unfinished = [
             lane for lane in self.lanes if lane.progress.is_open and not (lane.is_parked or lane.is_held_back)
         ]
@@ -282,7 +282,7 @@ class Deliveries:
             self._let_rows_go(attempt.rows)
 
     def _end_draining(self, now: float) -> None:
-        """What hangs in a parked lane is not waited for any longer than this; whoever goes on sends it again."""
+        """Gives up requests of isolated lanes whose time is over. The query that continues a lane repeats them."""
         for lane, until in list(self._draining.items()):
             if now > until:
                 self._abandon(lane)
@@ -319,7 +319,7 @@ class Deliveries:
         self.leave()
 
     def _set_aside(self, attempt: Attempt) -> None:
-        """An event that has ended its worker twice; those that share a batch with it go on by themselves."""
+        """Gives up an event that has ended its worker twice. Other events of its batch are delivered one by one."""
         for part in attempt.lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
             if part.rows[0].is_poison:
                 part.verdict = Verdict(0, POISON, attempt.failures, {})
@@ -403,7 +403,7 @@ class Deliveries:
         self._begin_waiting(lane, now)
 
     def _is_gone(self, lane: Lane) -> None:
-        """Nothing more is sent there; the controller hears of it, and the subscription is disabled."""
+        """Sends nothing more to this subscriber, and reports it. The controller then disables the subscription."""
         of = lane.subscription
         lane.is_gone = True
         lane.complain("410 Gone at", self.seen_offset, "it is disabled")
@@ -453,7 +453,7 @@ class Deliveries:
         self._outbox.send(lane.subscription.reply_topic, records, stored)
 
     def _reply_answered(self, attempt: Attempt, reply: Reply, answer: Answer) -> None:
-        """One reply after the other; when one is not taken, the whole delivery has failed, and is tried again."""
+        """Sends one reply after the other. If one is refused, the whole delivery has failed and is tried again."""
         lane = attempt.lane
         if outcome_of(answer.status) is Outcome.DELIVERED:
             lane.counts.replies += 1
@@ -477,7 +477,8 @@ class Deliveries:
         self._failed(attempt, failure, may_retry=True)
 
     def _undeliverable(self, attempt: Attempt, answer: Answer) -> None:
-        """The subscriber is given up: the dead letter sink gets a full cycle of its own, if there is one."""
+        """The subscriber gets no further attempt. The event goes to the dead letter sink, if there is one, with all
+        retries anew."""
         lane = attempt.lane
         if attempt.verdict is not None:
             self._give_up(attempt)
@@ -511,12 +512,13 @@ def _is_of(lane: Lane, attempt: Attempt) -> bool:
 
 
 def _is_awaited(lane: Lane) -> bool:
-    """At the end of the rows: whether answers are missing, here or at the predecessor that still has the lane."""
+    """Whether the lane still waits for answers, here or in the earlier worker that drains it."""
     return lane.busy > 0 or (lane.is_held_back and lane.progress.is_open)
 
 
 def _is_unfinished(lane: Lane) -> bool:
-    """A lane that is held back has no record of this worker, so the rows that it took would be lost."""
+    """Whether rows of this lane would be lost if the worker ended as finished. The ledger has no record of this
+    worker for a lane that is held back, so such a lane is unfinished while it is open or isolated."""
     if lane.is_parked and not lane.is_held_back:
         return lane.busy > 0
     return lane.is_parked or lane.progress.is_open

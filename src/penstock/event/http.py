@@ -61,7 +61,7 @@ def decode(headers: Headers, body: bytes) -> list[Event]:
 @lru_cache(maxsize=256)
 def _shape(names: tuple[bytes, ...]) -> Shape:
     if names.count(b"content-type") > 1:
-        raise Rejected("the header content-type stands twice")
+        raise Rejected("the header content-type occurs more than once")
     content_type = names.index(b"content-type") if b"content-type" in names else None
     places: dict[str, int] = {}
     flaw = None
@@ -75,7 +75,7 @@ def _shape(names: tuple[bytes, ...]) -> Shape:
 
 def _flaw(name: str, others: dict[str, int]) -> str | None:
     if name in others:
-        return f"the header ce-{name} stands twice"
+        return f"the header ce-{name} occurs more than once"
     if name == "datacontenttype":
         return "in binary mode datacontenttype is the header content-type, not ce-datacontenttype"
     try:

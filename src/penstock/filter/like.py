@@ -19,10 +19,12 @@ Piece = list[str | None]  # None: any character
 
 
 def like(text: str, pattern: str) -> str:
-    """A condition, NULL when the text is. Raises Rejected for a pattern that could take too long."""
+    """A condition, which is NULL if the text is NULL. Raises Rejected for a pattern that could take too long."""
     pieces = _pieces(pattern)
     if len(pieces) > 1 and max(map(len, pieces)) > LONGEST_PIECE:
-        raise Rejected(f"LIKE takes at most {LONGEST_PIECE} characters before, between or behind two %")
+        raise Rejected(
+            f"LIKE takes at most {LONGEST_PIECE} characters before the first %, between two % and after the last"
+        )
     if len(pieces) > MOST_PIECES:
         raise Rejected(f"LIKE takes at most {MOST_PIECES - 1} %")
     if not any(None in piece for piece in pieces):

@@ -33,15 +33,17 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The value of a record.
+    """The value of a record. Its key names the purpose:
 
-    Its key is ``topic id/partition``, with ``/closed`` behind it for a release; ``topic id/query`` only
-    yields numbers; ``topic id/up/task`` says that a task of a query stands by for its first row;
-    ``topic id/partition/lane/uid`` stops one lane of a worker that goes on with all others.
+    topic id/partition            a worker claims the partition
+    topic id/partition/closed     a worker has released the partition
+    topic id/query                the offset of the record, plus 1, is the number of a new query
+    topic id/up/task              a task of a query stands by for its first row
+    topic id/partition/lane/uid   older workers stop this lane, and go on with all others
     """
 
     query: Number = 0  # the number of the query that claims
-    is_release: bool = False  # claimed by the dispatcher only to make older workers let go
+    is_release: bool = False  # a claim of the dispatcher, only to make older workers release the partition
     closed: Number = 0  # in a release: the generation that is over
     up: Number = 0  # the number of the query whose task is ready
     stopped: str = ""  # the uid of a subscription: older workers begin nothing for it any more

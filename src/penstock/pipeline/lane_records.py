@@ -1,7 +1,7 @@
 """What a worker writes to the ledger about its lanes.
 
-All lanes of a partition see the same rows, and most of them have finished everything most of the time. So one record,
-the floor, says how far the rows have come, and counts for every lane that is not marked as open:
+All lanes of a partition see the same rows, and most lanes have nothing open most of the time. So one record, the
+floor, holds the position of the rows. It is the position of every lane that is not marked as open:
 
     at each tick    lanes that have begun something since ─▶ "open", with what is finished and what is not
                     lanes that were open and have finished ─▶ "not open"

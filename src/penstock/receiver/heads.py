@@ -49,7 +49,7 @@ def flaw(
     if len(by_name) != len(headers):
         for name, number in Counter(name for name, _ in headers).items():
             if number > 1 and (name in STAND_ONCE or name.startswith(ATTRIBUTE)):
-                return f"the header {name.decode('latin-1')} stands twice"
+                return f"the header {name.decode('latin-1')} occurs more than once"
     coding = by_name.get(b"transfer-encoding")
     if coding is not None:
         if version == "1.0":

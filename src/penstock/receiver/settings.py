@@ -40,7 +40,9 @@ class ReceiverSettings:
         "beyond it the one that waits longest is closed",
     )
     connections_per_address: int = setting(
-        0, "the same for one client address; 0: no limit, since a load balancer has few addresses"
+        0,
+        "open connections per process from one client address; beyond it 503; 0: no limit, since a load balancer has "
+        "few addresses",
     )
     read_timeout_seconds: float = setting(15.0, "a request must be complete this long after its first byte")
     idle_timeout_seconds: float = setting(

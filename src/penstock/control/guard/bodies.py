@@ -16,7 +16,7 @@ class Bodies:
         self._held = 0
 
     async def held(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Runs the application. When it reads a body for which there is no room, that raises Unavailable."""
+        """Runs the application and counts the bytes that it reads. Reading raises Unavailable if there is no room."""
         mine = 0
 
         async def counted() -> Message:

@@ -240,6 +240,7 @@ class FollowedLedger:
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
         self._ends: Ends | None = None
+        self._claims_ends: Ends | None = None
         self._ledger = Ledger()
         self._reached = 0
         self._moved: set[LaneKey] = set()
@@ -254,7 +255,9 @@ class FollowedLedger:
         """Up to where the topic ends now. Raises Unavailable when it cannot be read: nobody starts without."""
         deadline = time.monotonic() + timeout_seconds
         with self._lock:
-            first, end = self._open_ends().range_of(LEDGER_TOPIC)
+            if self._ends is None:
+                self._ends = Ends(self.connection)
+            first, end = self._ends.range_of(LEDGER_TOPIC)
             has_overslept = self._rests and time.monotonic() - self._rested_at > LONGEST_REST_SECONDS
             if end < self._reached or has_overslept:  # the topic was made anew; or tombstones may be gone unread
                 self._start_over()
@@ -307,9 +310,10 @@ class FollowedLedger:
     def close(self) -> None:
         with self._lock:
             self._start_over()
-            if self._ends is not None:
-                self._ends.close()
-            self._ends = None
+            for each in (self._ends, self._claims_ends):
+                if each is not None:
+                    each.close()
+            self._ends = self._claims_ends = None
 
     def _read_up_to(self, end: int, deadline: float) -> None:
         while self._reached < end:
@@ -347,7 +351,8 @@ class FollowedLedger:
                 for message in messages:
                     if message.error() is None and not self._take_record(message, is_final=is_asked):
                         # Whoever wrote these records had drawn its number before: one look is enough for all of them.
-                        self._drawn, is_asked = max(self._drawn, self._open_ends().of(CLAIMS_TOPIC)), True
+                        self._learn_drawn()
+                        is_asked = True
                         self._take_record(message, is_final=True)
                     self._reached = max(self._reached, offset_behind(message))
                 wait_seconds = 0.0
@@ -368,10 +373,11 @@ class FollowedLedger:
             self.unreadable.note(LEDGER_TOPIC, message.offset(), error)
         return True
 
-    def _open_ends(self) -> Ends:
-        if self._ends is None:
-            self._ends = Ends(self.connection)
-        return self._ends
+    def _learn_drawn(self) -> None:
+        if self._claims_ends is None:
+            # With those that are open: a transaction without end hides all numbers that are drawn behind it.
+            self._claims_ends = Ends(self.connection, with_open=True)
+        self._drawn = max(self._drawn, self._claims_ends.of(CLAIMS_TOPIC))
 
 
 class LedgerPart(NamedTuple):

@@ -39,6 +39,13 @@ VALUES = [
     b"x" * 900_000,
 ]
 ARRIVAL_SECONDS = 150.0  # a dispatcher reads all of the invalid records first, on a machine that may be busy
+# These can be decoded. They name queries whose numbers are never drawn.
+IMPOSSIBLE_CLAIMS = [
+    b'{"query":999999999}',
+    b'{"query":999999999,"is_release":true}',
+    b'{"closed":100000000000000000000}',
+]
+IMPOSSIBLE_LANES = [b'{"position":1000000000000}', b'{"position":0,"draining":7}', b'{"position":1,"format":99}']
 STRANGE_KEYS = [b"", b"\xff\xfe", b"junk", b"a/b/c/d/e", b"../../etc/passwd", b"\x00", b"k" * 60_000]
 
 
@@ -98,7 +105,8 @@ def likely_keys(system: System, topic: str) -> list[bytes]:
         return [ledger.encode_key(lane, g) for lane in lanes for g in [*known.generations(lane), 2**62]]
     if topic == CLAIMS_TOPIC:
         ids = sorted({lane.topic_id for lane in known.lanes()})
-        return [f"{each}/{rest}".encode() for each in ids for rest in ("0", "0/closed", "query", "up/0")]
+        rests = (*(str(partition) for partition in range(4)), "0/closed", "query", "up/0")
+        return [f"{each}/{rest}".encode() for each in ids for rest in rests]
     return {
         CONTRACT_TOPIC: [b"Trigger/default/junk", b"Trigger/default/steady"],
         REPORT_TOPIC: [b"dispatcher", b"gone/x", f"query/{TOPIC}".encode(), b"query/"],
@@ -115,7 +123,21 @@ def write_junk(system: System, topic: str) -> None:
         for value in VALUES if number % 4 == 0 else VALUES[:-2]:  # large ones are large
             producer.produce(topic, key=key, value=value, partition=0)
             producer.poll(0)
+    for key, value in impossible(system, topic):
+        producer.produce(topic, key=key, value=value, partition=0)
     assert producer.flush(60) == 0
+
+
+def impossible(system: System, topic: str) -> list[tuple[bytes, bytes]]:
+    """Records that would win against all real ones."""
+    if topic == CLAIMS_TOPIC:
+        return [(key, value) for key in likely_keys(system, topic) for value in IMPOSSIBLE_CLAIMS]
+    if topic != LEDGER_TOPIC:
+        return []
+    known = ledger.read_ledger(KafkaConnection(system.bootstrap_servers)).lanes()
+    lanes = known + [ledger.floor_key(lane) for lane in known]
+    keys = [ledger.encode_key(lane, 2**62 + number) for number, lane in enumerate(lanes)]
+    return [(key, value) for key in keys for value in IMPOSSIBLE_LANES]
 
 
 @pytest.mark.parametrize("topic", TOPICS)

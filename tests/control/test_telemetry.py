@@ -221,3 +221,20 @@ def test_many_may_ask_while_others_tell() -> None:
         thread.join()
     assert not failures
     assert len(counts.sums().subscriptions) == 500
+
+
+@pytest.mark.parametrize("ahead_seconds", [60.0, 3e9, 1e300])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_time_in_the_future_stops_no_history(ahead_seconds: float, is_new: bool) -> None:
+    """Kept promise: a record with an impossible time counts now, and what comes after it is in the history, also
+    when it was in the topic before the controller started."""
+    counts = Counts(NOBODY)
+    early = Telemetry(source="junk", time=NOW + ahead_seconds, served={"a": served(3)})
+    counts.take(early, NOW, is_new=is_new)
+    for second in range(1, 12):
+        counts.take(Telemetry(source="w", time=NOW + second, served={"a": served(10)}), NOW + second)
+    counts.take(Telemetry(source="w", time=NOW + 20), NOW + 20)
+    history = counts.history("a", NOW + 20, minutes=1)
+    delivered = sum(each or 0.0 for each in history["series"]["delivered"]) * history["step_seconds"]
+    assert delivered == pytest.approx(11 * 10 + 3)
+    assert history["times"][-1] <= NOW + 20

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import running_kafka
+from tests.waiting import until
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims, ledger
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ends import Ends
 from penstock.kafka.ledger import LaneKey, LaneRecord, Ledger, LedgerPart
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
 from penstock.kafka.unreadable import Unreadable, UnreadableRecord
@@ -372,11 +374,160 @@ def test_a_ledger_that_ends_in_a_transaction_can_be_read(kafka: KafkaConnection,
     producer.produce(CLAIMS_TOPIC, key=b"junk", value=b"junk", partition=0)
     producer.commit_transaction(20)
     followed = ledger.FollowedLedger(kafka)
-    followed.read_to_end(60.0)
-    assert followed.entry(lane) == (1, LaneRecord(5))
+
+    def has_read() -> bool:
+        followed.read_to_end(60.0)
+        return followed.entry(lane) == (1, LaneRecord(5))
+
+    until(has_read, "the broker has ended the transaction")  # it answers a moment before
     followed.close()
     watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
     watch.read_to_end(60.0)
     watch.read_to_end(60.0)
     assert watch.ledger.entry(lane) == (1, LaneRecord(5))
     watch.close()
+
+
+def test_no_impossible_claim_fences_the_real_ones(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a record for a query whose number was not drawn yet is skipped and counted, whatever it says."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    first = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    impossible = [
+        (f"{topic_id}/0", b'{"query":999999999}'),
+        (f"{topic_id}/0", b'{"query":999999999,"is_release":true}'),
+        (f"{topic_id}/0/closed", b'{"closed":9000000000000000000}'),
+        (f"{topic_id}/0/closed", b'{"closed":100000000000000000000}'),
+        (f"{topic_id}/up/0", b'{"up":999999999}'),
+        (f"{topic_id}/0/lane/uid", b'{"query":999999999,"stopped":"uid"}'),
+    ]
+    for key, value in impossible:
+        producer.produce(CLAIMS_TOPIC, key=key.encode(), value=value, partition=0)
+    assert producer.flush(20) == 0
+    unreadable = Unreadable()
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0), unreadable)
+    watch.read_to_end(60.0)
+    assert watch.holder(topic_id, 0) == first
+    assert watch.has_unclosed(topic_id, 0, below=first + 1)
+    assert not watch.is_up(topic_id, 1, 999999999)
+    assert watch.stopped(topic_id, 0) == {}
+    assert unreadable.counts()[CLAIMS_TOPIC] >= len(impossible)
+    second = claims.claim(producer, topic_id, 0, claims.next_query_number(producer, topic_id))
+    watch.read_to_end(60.0)
+    assert watch.holder(topic_id, 0) == second > first
+    watch.close()
+
+
+def test_a_number_that_was_just_drawn_is_possible(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: the claim right behind the record that drew its number is real, the next higher number is not."""
+    for offset in (0, 41):
+        claims.check_drawn("key", claims.Claim(query=offset + 1), offset + 1)
+        with pytest.raises(UnreadableRecord, match="no number beyond"):
+            claims.check_drawn("key", claims.Claim(query=offset + 2), offset + 1)
+
+
+def test_a_worker_sees_its_own_claim_after_the_claims_topic_was_created_again(
+    kafka: KafkaConnection, lane: LaneKey
+) -> None:
+    """Kept promise: the number of a query that runs stays valid when offsets begin anew."""
+    producer, topic_id = kafka.producer(), str(uuid.uuid4())
+    drawn_before = 900_000_000
+    generation = claims.claim(producer, topic_id, 0, drawn_before)
+    watch = claims.Watch(kafka, drawn=drawn_before)
+    watch.read_to_end(60.0)
+    assert watch.holder(topic_id, 0) == generation
+    watch.close()
+
+
+IMPOSSIBLE = 2**62  # a generation far beyond every query
+
+
+def test_a_ledger_record_of_a_query_that_was_never_drawn_is_skipped(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: it hides no real record, also none of a later query, for whoever reads the whole ledger."""
+    producer = kafka.producer()
+    writer = ledger.LedgerWriter(producer)
+    first = claims.next_query_number(producer, lane.topic_id) << claims.QUERY_SHIFT
+    writer.write(lane, first, LaneRecord(7))
+    writer.write(lane, IMPOSSIBLE, LaneRecord(10**12))
+    writer.write(ledger.floor_key(lane), IMPOSSIBLE, LaneRecord(10**12))
+    producer.produce(
+        LEDGER_TOPIC, key=ledger.encode_key(lane, IMPOSSIBLE + 1), value=b'{"position":1,"format":99}', partition=0
+    )
+    writer.flush("a test")
+    followed = ledger.FollowedLedger(kafka)
+    followed.read_to_end()
+    assert followed.entry(lane) == (first, LaneRecord(7))
+    assert followed.generation([lane]) == first
+    assert followed.unreadable.counts()[LEDGER_TOPIC] >= 3
+    later = claims.next_query_number(producer, lane.topic_id) << claims.QUERY_SHIFT
+    writer.write(lane, later, LaneRecord(9))
+    writer.flush("a test")
+
+    def counts() -> bool:
+        followed.poll()
+        return followed.entry(lane) == (later, LaneRecord(9))
+
+    until(counts, "the later record counts")
+    followed.close()
+
+
+def test_a_worker_skips_ledger_records_of_queries_that_were_never_drawn(
+    kafka: KafkaConnection, lane: LaneKey
+) -> None:
+    """Kept promise: a worker that follows the ledger continues each lane from a real record."""
+    producer = kafka.producer()
+    writer = ledger.LedgerWriter(producer)
+    watch = claims.Watch(kafka, LedgerPart(Ledger(), 0))
+    writer.write(lane, IMPOSSIBLE, LaneRecord(10**12))
+    first = claims.next_query_number(producer, lane.topic_id) << claims.QUERY_SHIFT
+    writer.write(lane, first, LaneRecord(7))
+    writer.flush("a test")
+    watch.read_to_end(60.0)
+    assert watch.ledger.entry(lane) == (first, LaneRecord(7))
+    later = claims.next_query_number(producer, lane.topic_id) << claims.QUERY_SHIFT
+    writer.write(lane, later, LaneRecord(9))
+    writer.flush("a test")
+    watch.read_to_end(60.0)
+    assert watch.ledger.entry(lane) == (later, LaneRecord(9))
+    watch.close()
+
+
+def test_the_ledger_is_not_read_past_what_cannot_be_judged(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: while the end of the claims is not known, no record of a new query is skipped."""
+    producer = kafka.producer()
+    writer = ledger.LedgerWriter(producer)
+    generation = claims.next_query_number(producer, lane.topic_id) << claims.QUERY_SHIFT
+    writer.write(lane, generation, LaneRecord(7))
+    writer.flush("a test")
+    followed = ledger.FollowedLedger(kafka)
+    followed._claims_ends = NoEnds(kafka)
+    with pytest.raises(Unavailable):
+        followed.read_to_end(1.0)
+    assert followed.entry(lane) is None
+    followed._claims_ends = None
+    followed.read_to_end()
+    assert followed.entry(lane) == (generation, LaneRecord(7))
+    followed.close()
+
+
+def test_an_open_transaction_among_the_claims_hides_no_lane(kafka: KafkaConnection, lane: LaneKey) -> None:
+    """Kept promise: a number that was drawn behind a transaction without end counts as drawn."""
+    stranger, producer = kafka.producer(**{"transactional.id": str(uuid.uuid4())}), kafka.producer()
+    stranger.init_transactions(20)
+    stranger.begin_transaction()
+    stranger.produce(CLAIMS_TOPIC, key=b"junk", value=b"junk", partition=0)
+    assert stranger.flush(20) == 0
+    writer = ledger.LedgerWriter(producer)
+    generation = claims.next_query_number(producer, lane.topic_id) << claims.QUERY_SHIFT
+    writer.write(lane, generation, LaneRecord(7))
+    writer.flush("a test")
+    try:
+        assert ledger.read_ledger(kafka).entry(lane) == (generation, LaneRecord(7))
+    finally:
+        stranger.abort_transaction(20)
+
+
+class NoEnds(Ends):
+    """A Kafka that does not answer for the claims."""
+
+    def of(self, topic: str) -> int:
+        raise Unavailable(f"the end of topic {topic} cannot be read")

@@ -2,7 +2,10 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
+
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.event.kafka import Record
@@ -15,6 +18,7 @@ from tests.waiting import until
 RECORD = Record(b"key", b"value", [("ce_id", b"1")])
 LIMITS = ProducerLimits(events=100, bytes=1_000_000, body_bytes=100_000, delivery_timeout_seconds=20.0)
 HASTY = replace(LIMITS, delivery_timeout_seconds=2.0)
+Headers = list[tuple[str, bytes]]
 
 
 class Reports:
@@ -147,3 +151,68 @@ def test_a_topic_made_anew_after_its_producer_saw_that_it_is_gone(kafka: KafkaCo
 def _is_refused_at_once(error: PenstockError | None) -> bool:
     """librdkafka did not even take the record."""
     return error is not None and "Unable to produce" in error.message
+
+
+NOT_TAKEN = Record(b"key", b"value", [("ce_id", 1)])  # type: ignore[list-item]  # the client raises TypeError
+
+
+def test_a_record_that_the_client_cannot_take_is_reported(kafka: KafkaConnection) -> None:
+    """Kept promise: whatever the client raises, its sender gets an answer, and those behind it are sent."""
+    _, topic = give_address(kafka, "untaken")
+
+    async def story() -> None:
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        alone, batch, behind = Reports(1), Reports(1), Reports(1)
+        producer.send(topic, [NOT_TAKEN], alone.done)
+        producer.send(topic, [RECORD, NOT_TAKEN, RECORD], batch.done)
+        producer.send(topic, [RECORD], behind.done)
+        assert await behind.wait() == [None]
+        assert isinstance((await alone.wait())[0], Unavailable)
+        assert isinstance((await batch.wait())[0], Unavailable)
+        producer.end(1.0)
+
+    asyncio.run(story())
+    assert count(kafka, topic) == 2
+
+
+class PartitionGoes:
+    """A producer whose first record goes to a partition that is gone, and whose second one finds out at once."""
+
+    def __init__(self, real: Producer) -> None:
+        self._real = real
+        self._calls = 0
+
+    def produce(
+        self, topic: str, value: bytes, key: bytes, *, headers: Headers, on_delivery: Callable[..., None]
+    ) -> None:
+        self._calls += 1
+        error = KafkaError(KafkaError._UNKNOWN_PARTITION)
+        if self._calls == 1:
+            self._real.produce(topic, value, key, headers=headers, on_delivery=lambda _, m: on_delivery(error, m))
+        elif self._calls == 2:
+            raise KafkaException(error)
+        else:
+            self._real.produce(topic, value, key, headers=headers, on_delivery=on_delivery)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+    def __len__(self) -> int:
+        return len(self._real)
+
+
+def test_a_record_that_was_not_taken_is_never_reported_as_written(kafka: KafkaConnection) -> None:
+    """Kept promise: when a part of a batch is sent again since its partition is gone, so is the part that the client
+    refused for the same reason."""
+    _, topic = give_address(kafka, "refused")
+
+    async def story() -> None:
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        producer._line.producer = PartitionGoes(producer._line.producer)
+        reports = Reports(1)
+        producer.send(topic, [RECORD, RECORD, RECORD], reports.done)
+        assert await reports.wait() == [None]
+        producer.end(1.0)
+
+    asyncio.run(story())
+    assert count(kafka, topic) == 1 + 3  # what stands for the lost one was written

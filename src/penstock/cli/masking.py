@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+from penstock.cli.occurrences import Occurrences
+
 MASK = "********"
 SHORTEST = 4  # what is shorter stands in every text, and masking it would destroy the text
 # These expressions take time linear in the text: each begins with fixed text, and no repetition needs backtracking.
@@ -36,15 +38,16 @@ class Masking:
     def __init__(self, values: Iterable[str] = (), *, is_off: bool = False) -> None:
         self.is_off = is_off
         self._values: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        self._known = Occurrences()
         self.know(values)
 
     def know(self, values: Iterable[str]) -> None:
         for value in values:
             for form in (value, value.strip(), unquote(value)):
                 if len(form) >= SHORTEST:
-                    self._values |= {form, *_base64_forms(form), json.dumps(form)[1:-1]}
-        self._pattern = None
+                    for each in {form, *_base64_forms(form), json.dumps(form)[1:-1]} - self._values:
+                        self._values.add(each)
+                        self._known.add(each)
 
     def learn_urls(self, text: str) -> None:
         """The passwords in the URLs of this text, so that they are found without their URL too."""
@@ -61,10 +64,14 @@ class Masking:
         text = _BEARER.sub(rf"\1{MASK}", text)
         text = _BY_KEY.sub(rf"\1{MASK}", text)
         text = _without_private_keys(text)
-        if self._values and self._pattern is None:
-            longest_first = sorted(self._values, key=len, reverse=True)
-            self._pattern = re.compile("|".join(re.escape(each) for each in longest_first))
-        return self._pattern.sub(MASK, text) if self._pattern else text
+        return self._without_known(text) if self._values else text
+
+    def _without_known(self, text: str) -> str:
+        parts, at = [], 0
+        for begin, end in self._known.spans(text):
+            parts += [text[at:begin], MASK]
+            at = end
+        return "".join([*parts, text[at:]])
 
     def variable(self, name: str, value: str) -> str:
         """The value of a variable of the environment."""

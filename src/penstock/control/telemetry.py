@@ -253,9 +253,12 @@ class Counts:
                 self._series.drop(each)
 
     def take(self, told: Telemetry, now: float, *, is_new: bool = True) -> None:
-        """One record. What is not new was told before we came: of states only the last word counts."""
+        """One record. One that is not new was written before this process started; its states do not count.
+
+        Nothing is from the future, so a time ahead of the clock is replaced in both cases.
+        """
         at = told.time or now
-        if is_new and abs(at - now) > WRONG_CLOCK_SECONDS:
+        if at > now + WRONG_CLOCK_SECONDS or (is_new and at < now - WRONG_CLOCK_SECONDS):
             at = now
         with self._lock:
             self._sums.add(told)

@@ -22,14 +22,12 @@ from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
 from penstock.kafka.ends import Ends, offset_behind
-from penstock.kafka.ledger import Ledger, LedgerPart
+from penstock.kafka.ledger import LARGEST_OFFSET, Ledger, LedgerPart, NotDrawn, query_of
+from penstock.kafka.ledger import QUERY_SHIFT as QUERY_SHIFT
 from penstock.kafka.table import put
 from penstock.kafka.unreadable import Unreadable, UnreadableRecord
 
-QUERY_SHIFT = 32  # the claim's offset fills the lower half of a generation
-
-
-Number = Annotated[int, msgspec.Meta(ge=0)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_OFFSET)]
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,6 +92,19 @@ def decode_claim(key: bytes | None, raw: bytes) -> tuple[str, Claim]:
         raise UnreadableRecord(f"the claim {(key or b'')[:80]!r} cannot be decoded: {error}") from None
 
 
+def check_drawn(key: str, record: Claim, drawn: int) -> None:
+    """Raises UnreadableRecord when the record names a query whose number cannot have been drawn yet.
+
+    A number is the offset of the record that drew it, plus one. So at its own offset, a claim knows no higher number
+    than this offset. Compaction keeps offsets.
+    """
+    number = max(record.query, record.up, query_of(record.closed))
+    if number > drawn:
+        raise UnreadableRecord(
+            f"the claim {key[:80]!r} is for query {number}; no number beyond {drawn} was drawn yet"
+        )
+
+
 def _key(topic_id: str, partition: int) -> str:
     return f"{topic_id}/{partition}"
 
@@ -104,12 +115,23 @@ class Watch:
     The ledger is followed from what is known of it already until ``leave_ledger``: once a worker has taken over it is
     the only writer of its lanes, and the claims are all it still needs to see. Each has its own consumer: a fetch
     that waits at the end of one topic would keep the other's waiting behind it, for most of a second.
+
+    ``drawn``: the number of the reader's own query. It counts as drawn even if the claims topic was created again
+    since, and its offsets are lower now.
     """
 
     def __init__(
-        self, connection: KafkaConnection, known: LedgerPart | None = None, unreadable: Unreadable | None = None
+        self,
+        connection: KafkaConnection,
+        known: LedgerPart | None = None,
+        unreadable: Unreadable | None = None,
+        drawn: int = 0,
     ) -> None:
         self._unreadable = unreadable or Unreadable()
+        self._drawn = drawn  # the highest number that a query can have, as far as the claims have been read
+        # Records of the ledger whose queries no claim shows yet: the two topics are read side by side. They wait for
+        # that. If the number is never drawn, they never count.
+        self._early: dict[bytes | None, tuple[bytes | None, int]] = {}
         self.ledger = known.ledger if known else Ledger()
         self._highest: dict[str, int] = {}  # partition key: the generation that holds it
         self._unclosed: dict[str, set[int]] = {}  # partition key: workers that have not said they are over
@@ -136,11 +158,29 @@ class Watch:
                     continue  # the end of a partition, or a broker that is away
                 try:
                     if topic == LEDGER_TOPIC:
-                        self.ledger.take(message.key(), message.value())
+                        self._take_lane(message.key(), message.value(), message.offset())
                     elif message.value() is not None:
                         self._take_claim(*decode_claim(message.key(), message.value()), message.offset())
                 except UnreadableRecord as error:
                     self._unreadable.note(topic, message.offset(), error)
+        if self._early and self._drawn < self._reached[CLAIMS_TOPIC]:
+            self._take_early()
+
+    def _take_lane(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+        try:
+            self.ledger.take(key, value, self._drawn)
+            self._early.pop(key, None)
+        except NotDrawn:
+            self._early[key] = value, offset
+        except UnreadableRecord as error:
+            self._unreadable.note(LEDGER_TOPIC, offset, error)
+
+    def _take_early(self) -> None:
+        """Claims have come since: perhaps the queries that these records are from have been drawn by now."""
+        self._drawn = self._reached[CLAIMS_TOPIC]
+        early, self._early = self._early, {}
+        for key, (value, offset) in early.items():
+            self._take_lane(key, value, offset)
 
     def read_to_end(self, timeout_seconds: float) -> None:
         """Until what is followed has been read up to where it ended when this was called, or later."""
@@ -163,7 +203,7 @@ class Watch:
     def leave_ledger(self) -> None:
         close_aside(self._consumers.pop(LEDGER_TOPIC))
         del self._reached[LEDGER_TOPIC]
-        self.ledger = Ledger()  # it may be large
+        self.ledger, self._early = Ledger(), {}  # they may be large
 
     def holder(self, topic_id: str, partition: int) -> int:
         """The generation that holds the partition now, 0 when nobody ever claimed it."""
@@ -187,6 +227,7 @@ class Watch:
         self._ends.close()
 
     def _take_claim(self, key: str, record: Claim, offset: int) -> None:
+        check_drawn(key, record, max(self._drawn, offset))
         if record.closed:
             unclosed = self._unclosed.get(key.removesuffix("/closed"), set())
             # Whoever held the partition before the one that closes was over, or taken for dead, by then.

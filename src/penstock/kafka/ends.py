@@ -62,10 +62,14 @@ class Ends:
 
     librdkafka waits for the answer without an end of its own. When the broker dies in that moment there may be none,
     so a thread waits, and whoever asks is not held up for longer than it said.
+
+    The end is where committed records end. ``with_open``: where all end, also those of transactions that are open.
     """
 
-    def __init__(self, connection: KafkaConnection) -> None:
-        self._consumer: Consumer = connection.consumer()
+    def __init__(self, connection: KafkaConnection, *, with_open: bool = False) -> None:
+        self._consumer: Consumer = connection.consumer(
+            **{"isolation.level": "read_uncommitted" if with_open else "read_committed"}
+        )
 
     def of(self, topic: str) -> int:
         """Where it ends. Raises Unavailable, also when there is no such topic."""

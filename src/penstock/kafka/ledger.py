@@ -8,6 +8,7 @@ writes into a record that nobody reads any more; a floor counts for records of i
 from ``claims``; generation 0 holds the start positions that the controller writes before a subscription is ready.
 """
 
+import logging
 import threading
 import time
 import zlib
@@ -15,20 +16,28 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, NamedTuple
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from penstock.contract.model import LEDGER_TOPIC
+from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC
 from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ends import Ends, offset_behind
 from penstock.kafka.unreadable import Unreadable, UnreadableRecord
 
+logger = logging.getLogger("penstock.kafka")
+
 START_GENERATION = 0
+QUERY_SHIFT = 32  # a generation: the number of its query, then the offset of the claim in the lower half
+LARGEST_OFFSET = 2**63 - 1  # Kafka's own limit
 FLOOR = "*"  # in the place of a subscription's uid
 FORMAT = 1
 READ_TIMEOUT_SECONDS = 30.0
 LONGEST_NUMBER = 19  # digits of a partition or a generation
 LONGEST_REST_SECONDS = 1800.0  # half as long as Kafka keeps tombstones
+
+
+class NotDrawn(UnreadableRecord):
+    """A record of a query whose number was not drawn before it was read."""
 
 
 class LaneKey(NamedTuple):
@@ -39,16 +48,20 @@ class LaneKey(NamedTuple):
     partition: int
 
 
+Offset = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_OFFSET)]
+Count = Offset
+
+
 class LaneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is known of a lane: the value of a ledger record."""
 
-    position: Annotated[int, msgspec.Meta(ge=0)]  # every offset below is finished
-    beyond: tuple[tuple[int, int], ...] = ()  # finished ranges [first, last] above the position
+    position: Offset  # every offset below is finished
+    beyond: tuple[tuple[Offset, Offset], ...] = ()  # finished ranges [first, last] above the position
     is_open: bool = False  # something was begun and is not finished: the floor does not count
-    attempts: tuple[tuple[int, int], ...] = ()  # offsets that have failed, and how often
+    attempts: tuple[tuple[Offset, Count], ...] = ()  # offsets that have failed, and how often
     is_parked: bool = False  # its worker has let go of it: a query of its own may go on
-    draining: int = 0  # its worker only waits for answers; counts up as a heartbeat
-    stopped: tuple[int, ...] = ()  # offsets in flight when the lane was stopped for a reset
+    draining: Count = 0  # its worker only waits for answers; counts up as a heartbeat
+    stopped: tuple[Offset, ...] = ()  # offsets in flight when the lane was stopped for a reset
     format: int = FORMAT
 
 
@@ -74,6 +87,11 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(LaneRecord)
 _format_decoder = msgspec.json.Decoder(_Format)
 _part_decoder = msgspec.json.Decoder(tuple[int, list[tuple[str, str, int, int, LaneRecord]]])
+
+
+def query_of(generation: int) -> int:
+    """The number of the query that wrote it."""
+    return generation >> QUERY_SHIFT
 
 
 def encode_key(lane: LaneKey, generation: int) -> bytes:
@@ -129,14 +147,19 @@ class Ledger:
         self._once_parked: set[LaneKey] = set()
         self._once_draining: set[LaneKey] = set()
 
-    def take(self, raw_key: bytes | None, raw_value: bytes | None) -> LaneKey:
+    def take(self, raw_key: bytes | None, raw_value: bytes | None, drawn: int | None = None) -> LaneKey:
         """One record of the topic, in order.
 
         Raises UnreadableRecord for an invalid record: the last good record of the lane stays in force. A lane without
         one starts from its beginning, so events are delivered twice rather than lost. A record of a newer version
         is refused (Misconfigured), never skipped.
+
+        ``drawn``: the highest number that a query can have by now. A record of a higher one would win against all
+        that real workers write, so it is NotDrawn.
         """
         lane, generation = decode_key(raw_key)
+        if drawn is not None and query_of(generation) > drawn:
+            raise NotDrawn(f"{lane} is by query {query_of(generation)}; no number beyond {drawn} was drawn yet")
         if raw_value is None:
             generations = self._lanes.get(lane, {})
             generations.pop(generation, None)
@@ -217,9 +240,11 @@ class FollowedLedger:
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
         self._ends: Ends | None = None
+        self._claims_ends: Ends | None = None
         self._ledger = Ledger()
         self._reached = 0
         self._moved: set[LaneKey] = set()
+        self._drawn = 0  # the highest query number that is known to be possible
 
     def poll(self) -> None:
         """Takes what has come, and does not wait."""
@@ -285,16 +310,18 @@ class FollowedLedger:
     def close(self) -> None:
         with self._lock:
             self._start_over()
-            if self._ends is not None:
-                self._ends.close()
-            self._ends = None
+            for each in (self._ends, self._claims_ends):
+                if each is not None:
+                    each.close()
+            self._ends = self._claims_ends = None
 
     def _read_up_to(self, end: int, deadline: float) -> None:
         while self._reached < end:
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"the ledger at {self.connection.bootstrap_servers} could not be read in time",
-                    hint="nothing is delivered without it; is Kafka running, and topic penstock-ledger there?",
+                    hint="nothing is delivered without it; is Kafka running, and are its topics "
+                    "penstock-ledger and penstock-claims there?",
                 )
             self._take(0.02)
 
@@ -320,20 +347,37 @@ class FollowedLedger:
             self._is_fetching = True
         try:
             while messages := self._consumer.consume(2000, wait_seconds):
+                is_asked = False
                 for message in messages:
-                    if message.error() is None:
-                        self._take_record(message.key(), message.value(), message.offset())
+                    if message.error() is None and not self._take_record(message, is_final=is_asked):
+                        # Whoever wrote these records had drawn its number before: one look is enough for all of them.
+                        self._learn_drawn()
+                        is_asked = True
+                        self._take_record(message, is_final=True)
                     self._reached = max(self._reached, offset_behind(message))
                 wait_seconds = 0.0
+        except Unavailable as error:
+            logger.debug("%s", error.message)
+            self._is_fetching = False  # the next call goes on at the first record that was not taken
         except BaseException:
             self._start_over()  # records fetched together with one of a newer version must not be skipped
             raise
 
-    def _take_record(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+    def _take_record(self, message: Message, *, is_final: bool) -> bool:
+        """False: perhaps its query has drawn a number since the end of the claims was last asked for."""
         try:
-            self._moved.add(self._ledger.take(key, value))
+            self._moved.add(self._ledger.take(message.key(), message.value(), self._drawn))
         except UnreadableRecord as error:
-            self.unreadable.note(LEDGER_TOPIC, offset, error)
+            if isinstance(error, NotDrawn) and not is_final:
+                return False
+            self.unreadable.note(LEDGER_TOPIC, message.offset(), error)
+        return True
+
+    def _learn_drawn(self) -> None:
+        if self._claims_ends is None:
+            # With those that are open: a transaction without end hides all numbers that are drawn behind it.
+            self._claims_ends = Ends(self.connection, with_open=True)
+        self._drawn = max(self._drawn, self._claims_ends.of(CLAIMS_TOPIC))
 
 
 class LedgerPart(NamedTuple):

@@ -172,15 +172,16 @@ class AcknowledgedProducer:
                 on_delivery = report if len(records) == 1 else ticket.report_of(record)
                 produce(topic, value, key, headers=headers, on_delivery=on_delivery)
                 taken += 1
-        except (BufferError, KafkaException) as error:
+        except Exception as error:  # whatever it is: whoever sent the request gets an answer
             reason = _kafka_error(error)
             if taken == 0 and reason.code() == KafkaError._UNKNOWN_TOPIC and request.attempts < MOST_ATTEMPTS:
                 self._produce_when_known(request)
                 return
             if taken == 0:
                 request.done(_explained(reason))
-            for _ in range(len(records) - taken if taken else 0):
-                report(reason, None)  # some of a batch are on their way: the answer waits for them, and is no 202
+            for record in records[taken:] if taken else ():
+                # Some of a batch are on their way: the answer waits for them. If they are sent again, so is it.
+                ticket.report_of(record)(reason, None)
             if reason.fatal():
                 self.replace(line, reason.str())
 
@@ -273,11 +274,14 @@ class AcknowledgedProducer:
             logger.debug("the event loop has ended")  # nobody is left to be told
 
 
-def _kafka_error(error: BufferError | KafkaException) -> KafkaError:
+def _kafka_error(error: Exception) -> KafkaError:
     if isinstance(error, KafkaException):
         found: KafkaError = error.args[0]
         return found
-    return KafkaError(KafkaError._QUEUE_FULL)
+    if isinstance(error, BufferError):
+        return KafkaError(KafkaError._QUEUE_FULL)
+    logger.error("a record cannot be produced", exc_info=error)
+    return KafkaError(KafkaError._INVALID_ARG)
 
 
 def _explained(error: KafkaError) -> PenstockError:

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.kafka.claims import QUERY_SHIFT
-from penstock.kafka.ledger import FollowedLedger
+from penstock.kafka.ledger import FollowedLedger, query_of
 
 if TYPE_CHECKING:
     from penstock.pipeline.running import Running
@@ -58,7 +57,7 @@ class LeavingQueries:
             self._stop(query)
 
     def _stop_drained(self, ledger: FollowedLedger) -> None:
-        draining = {generation >> QUERY_SHIFT for generation in ledger.draining().values()}
+        draining = {query_of(generation) for generation in ledger.draining().values()}
         now = time.monotonic()
         for query, (_, running) in list(self._leaving.items()):
             is_active = running.query is not None and running.query.isActive

@@ -424,7 +424,7 @@ class TopicQuery:
         if new.query is None or new.gear != "live":
             return self._failure(new)  # its tasks come and go
         scope, query = new.assignment.scope, new.assignment.query
-        watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
+        watch = self._watch_claims(new.assignment.query)
         deadline = time.monotonic() + RUNNING_SECONDS
         try:
             while (
@@ -455,7 +455,7 @@ class TopicQuery:
     def _give_up(self, new: Running, old: Running, reason: str) -> None:
         """The new query failed at its start. If it had not taken anything over, the old one goes on."""
         self._end(new)
-        watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
+        watch = self._watch_claims(new.assignment.query)
         try:
             watch.read_to_end(10.0)
             first_of_new = new.assignment.query << claims.QUERY_SHIFT
@@ -485,7 +485,7 @@ class TopicQuery:
         producer, scope, query = self._environment.producer, running.assignment.scope, self._next_number()
         for partition in running.partitions:
             claims.stop_lane(producer, scope, partition, uid, query)
-        watch = claims.Watch(self._environment.connection)
+        watch = self._watch_claims(running.assignment.query)
         try:
             watch.read_to_end(10.0)  # a worker that claims a partition later has seen that the lane is stopped
             since, below = running.assignment.query << claims.QUERY_SHIFT, query << claims.QUERY_SHIFT
@@ -511,6 +511,11 @@ class TopicQuery:
             for entry in entries
         )
 
+    def _watch_claims(self, query: int) -> claims.Watch:
+        """``query``: one of those that are looked for."""
+        environment = self._environment
+        return claims.Watch(environment.connection, unreadable=environment.ledger.unreadable, drawn=query)
+
     def _leave(self, old: Running) -> None:
         """Its workers have handed over; those that still wait for answers are not disturbed."""
         if old.query is None:
@@ -525,7 +530,7 @@ class TopicQuery:
         Then waits until the workers of the new query serve the partitions that they have claimed.
         """
         producer, scope = self._environment.producer, old.assignment.scope
-        watch = claims.Watch(self._environment.connection, unreadable=self._environment.ledger.unreadable)
+        watch = self._watch_claims(old.assignment.query)
         try:
             for partition in old.partitions:
                 claims.release(producer, scope, partition, release_number)

@@ -201,7 +201,8 @@ class Standby:
             # A record of the ledger is never given up: while Kafka is away it waits here.
             # In order and without gaps: a floor must not be there without the records before it.
             producer = connection.producer(**{"message.timeout.ms": 0, "enable.gapless.guarantee": True})
-            self._clients = producer, claims.Watch(connection, ledger.unpacked(self._assignment.ledger))
+            known = ledger.unpacked(self._assignment.ledger)
+            self._clients = producer, claims.Watch(connection, known, drawn=self._assignment.query)
         self._clients[1].read_to_end(READ_SECONDS)
         return self._clients
 

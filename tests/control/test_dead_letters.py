@@ -62,7 +62,7 @@ def ended(running: Running, job: dict[str, Any]) -> dict[str, Any]:
         (0, "Failed to connect to 127.0.0.1 port 81 after 0 ms: Could not connect to server", "no connection"),
         (0, "Could not resolve host: nowhere.example", "host not found"),
         (0, "Recv failure: Connection reset by peer", "connection broken"),
-        (200, "the reply is no event: it has no id", "reply not taken"),
+        (200, "the reply is not a CloudEvent: it has no id", "reply not taken"),
         (0, "it ended its worker twice", "it ended its worker twice"),
         (0, "", "no answer"),
     ],

@@ -109,7 +109,7 @@ def test_what_get_shows_may_be_applied_again(running: Running) -> None:
     again, verdict = running.controller.store.apply(shown)
     assert (verdict, again) == ("unchanged", shown)
     assert running.controller.world.secrets.read("default", "login")["password"] == WORD.encode()
-    with pytest.raises(Rejected, match="holds no values"):
+    with pytest.raises(Rejected, match="has no values"):
         running.apply({**shown, "metadata": {**shown["metadata"], "name": "copy"}})
 
 

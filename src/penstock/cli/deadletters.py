@@ -98,7 +98,7 @@ def show_one(  # noqa: PLR0913 - options
     of: Of = None,
     namespace: options.Namespace = options.DEFAULT_NAMESPACE,
     everywhere: Everywhere = False,
-    output: options.PlainOutput = "yaml",
+    output: options.DocumentOutput = "yaml",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:
     """One event with the reason, and the event itself.

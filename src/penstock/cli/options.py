@@ -22,6 +22,7 @@ Namespace = Annotated[
 ]
 Output = Annotated[str, typer.Option("--output", "-o", help="json, yaml, wide or table.", metavar="FORMAT")]
 PlainOutput = Annotated[str, typer.Option("--output", "-o", help="json or table.", metavar="FORMAT")]
+DocumentOutput = Annotated[str, typer.Option("--output", "-o", help="yaml or json.", metavar="FORMAT")]
 
 DataDir = Annotated[
     str, typer.Option(envvar="PENSTOCK_DATA_DIR", help="The data directory that `up` was given.", metavar="DIR")

@@ -20,7 +20,7 @@ def page(settings: UpSettings) -> str:
     if admin != DEFAULT_ADMIN_URL:
         lines.append(f"  Before others:    export PENSTOCK_SERVER={admin}")
     if settings.needs_token and settings.data_dir != ".penstock":
-        lines.append(f"  Its token is in:  export PENSTOCK_DATA_DIR={settings.data_path}")
+        lines.append(f"  To use its token: export PENSTOCK_DATA_DIR={settings.data_path}")
     lines.append("  Dashboard:        penstock dashboard")
     lines.append("  Next:             penstock status")
     end = f"penstock down --data-dir {settings.data_path}" if settings.data_dir != ".penstock" else "penstock down"

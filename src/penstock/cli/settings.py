@@ -19,7 +19,9 @@ PROCESSES = (
 
 
 def settings(
-    process: Annotated[str | None, typer.Argument(help="Only this one: controller, receiver, dispatcher.")] = None,
+    process: Annotated[
+        str | None, typer.Argument(help="Only this one: controller, receiver, dispatcher, up.")
+    ] = None,
     output: options.PlainOutput = "table",
     server: options.Server = options.DEFAULT_SERVER,
 ) -> None:

@@ -205,8 +205,8 @@ def served(plan: Plan, told: Told, now: datetime) -> Condition:
             return false(plan.served, reason, report.reason or f"the query of {report.topic} {report.state}")
         for each in plan.subscriptions:
             if each.place == report.topic and each.uid in report.failures:
-                why = report.failures[each.uid]
-                return false(plan.served, "QueryFailed", f"it is slow, and its own query does not run: {why}")
+                why = f"it is slow, so it is isolated, and its own query does not run: {report.failures[each.uid]}"
+                return false(plan.served, "QueryFailed", why)
     if told.is_alive:
         for each in plan.subscriptions:
             version = _served_version(each, told)

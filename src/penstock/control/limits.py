@@ -53,13 +53,13 @@ class Limits:
         """For one more. Raises LimitReached."""
         if len(stored) >= self.resources:
             raise LimitReached(
-                f"there are {len(stored):,} resources, which is as many as are allowed",
+                f"there are already {len(stored):,} resources; more are not allowed",
                 hint=REMEDY.format(setting="most_resources"),
             )
         inside = sum(namespace_of(each) == namespace for each in stored)
         if inside >= self.resources_in_namespace:
             raise LimitReached(
-                f"namespace {namespace} has {inside:,} resources, which is as many as are allowed",
+                f"namespace {namespace} already has {inside:,} resources; more are not allowed",
                 hint=REMEDY.format(setting="most_resources_in_namespace"),
             )
 
@@ -68,7 +68,7 @@ class Limits:
         most = self.bytes_in_all * RESERVE if is_note else self.bytes_in_all
         if growth > 0 and stored + growth > most:
             raise LimitReached(
-                f"all resources together have {stored:,} bytes, and {growth:,} more are not allowed",
+                f"all resources together have {stored:,} bytes; {growth:,} more would exceed the limit",
                 hint=REMEDY.format(setting="most_resource_bytes"),
             )
 

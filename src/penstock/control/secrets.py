@@ -43,7 +43,7 @@ class Secrets:
         """Somebody applies what ``get`` has shown, where the values are missing: that must not empty the Secret."""
         if old is None:
             raise Rejected(
-                "the Secret holds no values, as is so with what `get` shows", hint="apply it with its values"
+                "the Secret has no values; what `get` shows never has them", hint="apply it with its values"
             )
         before, now = annotations_of(old), applied["metadata"].get("annotations") or {}
         if changed := [name for name in _PURPOSE if now.get(name) != before.get(name)]:

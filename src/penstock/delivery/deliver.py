@@ -424,7 +424,8 @@ class Deliveries:
             lane.complain("the reply to", attempt.rows[0].offset, why, attempt.rows[0])
             events = []
         except Rejected as error:
-            why = f"the reply is no event: {error.message}"[:LONGEST_REASON]  # it may name a very long attribute
+            # It may name a very long attribute.
+            why = f"the reply is not a CloudEvent: {error.message}"[:LONGEST_REASON]
             self._failed(attempt, answer._replace(error=why), may_retry=True)
             return
         if not events:

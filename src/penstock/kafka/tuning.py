@@ -150,7 +150,7 @@ def _check(name: str, value: str, known: Iterable[str], whose: str) -> None:
         known_names = f"what can be set: {', '.join(sorted(known))}"
         raise Misconfigured(f"{name[:LONGEST_NAME]!a} of the {whose} cannot be set", hint=known_names)
     if "${" in value:  # Kafka's client would look up what it refers to
-        raise Misconfigured(f"{name} of the {whose} refers to something else; write the value itself")
+        raise Misconfigured(f"{name} of the {whose} must not contain ${{…}}; write the value itself")
     shown = f"{name} of the {whose} is {value[:LONGEST_SHOWN]!a}"
     if name in WORDS:
         if value not in WORDS[name]:

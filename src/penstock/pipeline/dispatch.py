@@ -354,7 +354,7 @@ class Dispatcher:
                 del self._reported[key]
 
     def beat(self) -> None:
-        """The sign of life, from a thread of its own: starting a query takes the loop several seconds."""
+        """The heartbeat, from a thread of its own: starting a query takes the loop several seconds."""
         producer = self._connection.lasting_producer()
         while not self._is_stopped.is_set():
             alive = {"state": "running", "since": self._environment.started_at, "pid": os.getpid()}
@@ -370,7 +370,7 @@ class Dispatcher:
                 put(producer, REPORT_TOPIC, HEARTBEAT, json.dumps(alive).encode())
                 self._has_beaten.set()
             except PenstockError as error:
-                logger.warning("no sign of life: %s", error.message)
+                logger.warning("the heartbeat cannot be written: %s", error.message)
             self._is_stopped.wait(BEAT_SECONDS)
 
 

@@ -52,7 +52,7 @@ class Gaps:
         try:
             first = self._ask_first()
         except Exception as error:  # Kafka's clients have many classes
-            logger.info("the cause of %d gaps cannot be found out: %s", len(ranges), error)
+            logger.info("the cause of %d offset gaps is unknown: %s", len(ranges), error)
             return
         for begin, end in ranges:
             if end < first:  # a reader whose records were deleted goes on at Kafka's first offset

@@ -75,7 +75,7 @@ def _try_to_read(read: Callable[[], None]) -> None:
     try:
         read()
     except Exception as error:  # Kafka's errors have many classes
-        logger.warning("the ledger cannot be read, so last answers of slow subscribers are not noticed: %s", error)
+        logger.warning("the ledger cannot be read, so draining queries stop only when their time is over: %s", error)
 
 
 def end_query(running: "Running") -> None:

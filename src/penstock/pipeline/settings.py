@@ -29,7 +29,7 @@ class DispatcherSettings:
     advertise: str = setting("127.0.0.1", "the address that Spark's own ports and the dispatcher's port listen on")
     dispatcher_port: int = setting(8091, "port of its metrics and of questions to Spark; another one if it is taken")
     dispatcher_token_file: str = setting(
-        "", "where it writes the token that questions need; empty: run/dispatcher.token in the data directory"
+        "", "where it writes the token of its port; empty: run/dispatcher.token in the data directory"
     )
     dispatcher_metrics: Literal["auto", "open", "token"] = setting(
         "auto",

@@ -33,7 +33,7 @@ SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as
 LONGEST_STAY_SECONDS = 300.0
 RESET_SECONDS = 35.0  # longest wait for what is in flight when a subscription is reset
 ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
-NO_QUERY_YET = "as many others have one as PENSTOCK_PRIVATE_QUERIES allows; they take turns"
+NO_QUERY_YET = "the limit of such queries (PENSTOCK_PRIVATE_QUERIES) is reached; slow subscriptions take turns"
 
 
 class Resetting(NamedTuple):

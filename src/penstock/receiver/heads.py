@@ -42,10 +42,10 @@ def flaw(
         return "the header host is missing"
     host = HOST.fullmatch(by_name.get(b"host", b""))
     if host is None:
-        return "the header host is not one host, with a port or without"
+        return "the header host must be one host, with or without a port"
     is_whole_url = b"://" in target and not target.startswith(b"/")
     if b"host" in by_name and is_whole_url and not _is_for(target, host):
-        return "the header host is not the host of the request's target"
+        return "the header host and the target of the request name different hosts"
     if len(by_name) != len(headers):
         for name, number in Counter(name for name, _ in headers).items():
             if number > 1 and (name in STAND_ONCE or name.startswith(ATTRIBUTE)):

@@ -24,7 +24,7 @@ class Bodies:
             message = await receive()
             size = len(message.get("body", b""))
             if size and self._held + size > self._most:
-                raise Unavailable("the controller holds as many bytes of request bodies as it may", hint="try again")
+                raise Unavailable("the controller is handling too many bytes of request bodies", hint="try again")
             mine += size
             self._held += size
             return message

@@ -179,10 +179,9 @@ def _caller(access: Access, asked: Asked) -> Caller | Refusal:
         )
     if not access.needs_token:
         return _anonymous(asked)
-    what = "the token is wrong" if given else "a token is required"
     return Refusal(
         401,
-        f"{what} here, or a session of the dashboard that has not ended",
+        "the token is wrong" if given else "a token is required, or a session of the dashboard",
         "in a browser: the link that `penstock dashboard` prints; on the command line: --token-file FILE",
     )
 

@@ -39,10 +39,10 @@ class Seats:
         """Raises TooMany or Unavailable when there is none left."""
         own = (limit, caller)
         if self._of_callers[own] >= limit.per_caller:
-            many = f"this caller has {limit.per_caller} streams of the kind {limit.name} already, which is the limit"
+            many = f"this caller already has {limit.per_caller} streams of the kind {limit.name}, which is the limit"
             raise TooMany(many, hint="end one of them first")
         if self._in_all[limit] >= limit.in_all:
-            full = f"{limit.in_all} streams of the kind {limit.name} are running, which is the limit for all callers"
+            full = f"all callers together have {limit.in_all} streams of the kind {limit.name}, which is the limit"
             raise Unavailable(full, hint="try again when one of them has ended")
         self._in_all[limit] += 1
         self._of_callers[own] += 1

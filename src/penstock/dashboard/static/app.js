@@ -111,7 +111,7 @@ function drawFrame() {
     h("button", { type: "button", class: "quiet menu", "aria-label": "Menu", "aria-controls": "nav", "aria-expanded": String(document.body.classList.contains("menu")), onclick: () => { document.body.classList.toggle("menu"); drawFrame(); } }, icon("menu")),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "static/icon.svg", alt: "", width: "22", height: "22" }),
       "Penstock"),
-    h("span", { class: "live", title: feed.isLost || isSignedOut ? "no numbers come" : "numbers come every second" },
+    h("span", { class: "live", title: feed.isLost || isSignedOut ? "no updates" : "updated every second" },
       h("i", { class: "dot" }), isSignedOut ? h("span", { class: "hidden" }, "signed out") : feed.isLost ? "no feed" : state ? h("span", { class: "hidden" }, "live") : "…"),
     h("button", { type: "button", class: "quiet", "aria-label": "Light or dark", title: "Light or dark", onclick: switchTheme }, icon("theme")),
     h("button", { type: "button", class: "quiet", "aria-label": "Keys", title: "Keys (?)", onclick: help },

@@ -39,7 +39,7 @@ function list(container, feed) {
       { title: "p95", hint: "from request to answer", cell: (r) => millis(r.p95_ms), sort: (r) => r.p95_ms,
         number: true },
     ],
-    empty: () => !feed.isReady ? empty(feed.isLost ? "No numbers come." : "Waiting for the controller …") : feed.state.ingresses.length
+    empty: () => !feed.isReady ? empty(feed.isLost ? "No updates." : "Waiting for the controller …") : feed.state.ingresses.length
       ? empty("Nothing fits the filters.", h("p", {}, `Without them there are ${feed.state.ingresses.length}.`))
       : empty("There is no broker, channel or sink yet.", h("p", {},
         withCode("`penstock apply -f docs/first-event.yaml` makes a first one."))),

@@ -53,7 +53,7 @@ export default {
       const wanted = new Set(subscriptions.map((row) => row.from));
       const ingresses = (state?.ingresses || []).filter((row) => fits(row) || wanted.has(row.key));
       const isEmpty = !subscriptions.length && !ingresses.length;
-      const nothing = !feed.isReady ? empty(feed.isLost ? "No numbers come." : "Waiting for the controller …") : text ? empty("Nothing fits the search.") : empty("Nothing is connected yet.", h("p", {}, withCode("`penstock apply -f docs/first-event.yaml` makes a broker and a trigger.")));
+      const nothing = !feed.isReady ? empty(feed.isLost ? "No updates." : "Waiting for the controller …") : text ? empty("Nothing fits the search.") : empty("Nothing is connected yet.", h("p", {}, withCode("`penstock apply -f docs/first-event.yaml` makes a broker and a trigger.")));
       render(host, title, isEmpty ? h("div", { class: "card" },
         nothing) : isTable() ? h("div", { "data-own": "table" })
         : h("div", { class: "card flow", key: "flow" },

@@ -28,7 +28,7 @@ export default {
       const range = choice("minutes",
         { label: "Last", options: [["15", "15 minutes"], ["5", "5 minutes"], ["60", "hour"]], onchange: load });
       if (!feed.isReady) return render(container, heading("Overview"), h("p", { class: "dim" },
-        feed.isLost ? "No numbers come." : "Waiting for numbers …"));
+        feed.isLost ? "No updates." : "Waiting for numbers …"));
       const isEmpty = !state.ingresses.length && !state.subscriptions.length;
       render(container, heading("Overview", h("span", { class: "push" }, isEmpty ? null : range)),
         isEmpty ? first() : [tiles(state, history), attention(state), charts(history), lists(state)]);

@@ -47,7 +47,7 @@ function list(container, feed) {
         number: true, minor: true },
       { title: "", cell: (r) => pauseButton(r, { "data-act": "pause", class: "quiet" }), class: "act" },
     ],
-    empty: () => !feed.isReady ? empty(feed.isLost ? "No numbers come." : "Waiting for the controller …") : feed.state.subscriptions.length
+    empty: () => !feed.isReady ? empty(feed.isLost ? "No updates." : "Waiting for the controller …") : feed.state.subscriptions.length
       ? empty("Nothing fits the filters.", h("p", {}, `Without them there are ${feed.state.subscriptions.length}.`))
       : empty("There are no triggers, subscriptions or sources yet.", h("p", {},
         withCode("`penstock apply -f docs/first-event.yaml` makes a first one."))),

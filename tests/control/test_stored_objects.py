@@ -1,14 +1,20 @@
 """A stored object is read if everything that is done with resources works; else it is skipped, with a reason."""
 
+import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from penstock.cli.columns import age_seconds
 from penstock.control import json_content
-from penstock.control.kinds import key_of
+from penstock.control.admission import Stamp, admitted
+from penstock.control.kinds import BY_NAME, key_of
+from penstock.control.metrics import oldest_first
 from penstock.control.stored_objects import Unreadable, read
 from tests.control.objects import (
+    NOON,
     annotated,
     broker,
     channel,
@@ -22,6 +28,7 @@ from tests.control.objects import (
     trigger,
 )
 
+METADATA = stored(broker())["metadata"]
 EVERY_KIND = [broker(), channel(), sink(), trigger(), subscription(), source(), service(), config_map(), secret()]
 
 
@@ -37,6 +44,16 @@ def test_what_was_stored_is_read_as_it_is(applied: dict[str, Any]) -> None:
     [
         ({"metadata": None}, "no metadata"),
         ({"metadata": {"name": "orders", "namespace": "default"}}, "metadata.uid"),
+        ({"metadata": METADATA | {"creationTimestamp": 5}}, "creationTimestamp"),
+        ({"metadata": METADATA | {"creationTimestamp": "2026-01-01T00:00:00"}}, "creationTimestamp"),
+        (
+            {"metadata": {field: METADATA[field] for field in METADATA if field != "creationTimestamp"}},
+            "creationTimestamp",
+        ),
+        ({"metadata": METADATA | {"deletionTimestamp": "soon"}}, "deletionTimestamp"),
+        ({"metadata": METADATA | {"resourceVersion": "9" * 4300}}, "resourceVersion"),
+        ({"metadata": METADATA | {"resourceVersion": "-1"}}, "resourceVersion"),
+        ({"metadata": METADATA | {"generation": "5"}}, "generation"),
         ({"kind": "Unheard"}, "kind"),
         ({"kind": ["Broker"]}, "kind"),
         ({"spec": "text"}, "spec"),
@@ -50,6 +67,40 @@ def test_what_was_stored_is_read_as_it_is(applied: dict[str, Any]) -> None:
 def test_what_would_break_the_others_is_skipped(change: dict[str, Any], why: str) -> None:
     with pytest.raises(Unreadable, match=why):
         read("Broker/default/orders", json.dumps({**stored(broker()), **change}).encode())
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, inner in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copied = copy.copy(value)
+    copied[path[0]] = replaced(value[path[0]], path[1:], new)
+    return copied
+
+
+@pytest.mark.parametrize("applied", EVERY_KIND, ids=lambda each: each["kind"])
+def test_whatever_is_read_can_be_changed_listed_and_counted(applied: dict[str, Any]) -> None:
+    """Kept promise: a stored resource with a wrong value breaks no list, no metrics and no change of it."""
+    well, other = stored(applied), stored(broker("zzz"))
+    for path in places(well):
+        for wrong in (5, "text", None, [], {}, ["a"], {"a": 1}, True, "9" * 4300):
+            resource = replaced(well, path, wrong)
+            try:
+                found = read(key_of(well), json.dumps(resource).encode()).resource
+            except Unreadable:
+                continue
+            now = Stamp(NOON, int(found["metadata"]["resourceVersion"]) + 1, lambda: "uid-2")
+            changed, _ = admitted(applied | {"metadata": applied["metadata"] | {"labels": {"n": "1"}}}, found, now)
+            assert int(changed["metadata"]["resourceVersion"]) == now.version
+            assert len(oldest_first([found, other], BY_NAME.values())) == 2
+            assert age_seconds(found) > 0
 
 
 def test_a_resource_under_the_key_of_another_is_skipped() -> None:

@@ -143,6 +143,24 @@ def test_a_pattern_counts_more_where_its_text_may_be_longer() -> None:
         assert "could take seconds" in reason
 
 
+@pytest.mark.parametrize(
+    ("call", "most"),
+    [("LOWER(subject)", 200), ("LOWER(TRIM(UPPER(data.a)))", 20), (f"TRIM(CONCAT({', '.join(['note'] * 8)}))", 40)],
+)
+def test_a_function_counts_more_where_its_text_may_be_longer(call: str, most: int) -> None:
+    """Kept promise: functions over a text of the data, or over many joined texts, keep to the same bound."""
+
+    def reasons(number: int) -> list[str]:
+        several = [{"penstock.dev/cesql-data": f"{call} = '{n}'"} for n in range(number)]
+        asked = [{"any": several[begin : begin + 60]} for begin in range(0, number, 60)]
+        return [found.message for found in problems(asked, "spec.filters")]
+
+    assert not reasons(most)
+    if call != "LOWER(subject)":
+        (reason,) = reasons(4 * most)
+        assert "could take seconds" in reason
+
+
 def test_expressions_of_one_resource_have_a_limit_together() -> None:
     """Kept promise: a trigger with long expressions does not keep the controller busy."""
     many = [{"any": [{"cesql": f"note = '{'x' * 10_000}'"}] * 5}] * 10

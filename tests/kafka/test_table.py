@@ -1,5 +1,6 @@
 """A table goes on whatever is in its topic and whatever its client reports; it is current only while it follows."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,33 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.waiting import until
 
+from penstock.errors import Unavailable
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ends import range_of
 from penstock.kafka.table import Table, put
 from penstock.kafka.topics import COMPACTED, TopicSpec
+
+
+class Silent:
+    """A client whose broker died in the moment of the request: librdkafka never returns."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        self.ended.wait(60)
+        return 0, 0
+
+
+def test_who_asks_for_the_ends_of_a_topic_waits_for_a_limited_time() -> None:
+    """Kept promise: a follower, a tail and a trial go on when Kafka never answers."""
+    silent = Silent()
+    try:
+        with pytest.raises(Unavailable, match="no answer"):
+            range_of(silent, "orders", patience_seconds=0.05)
+    finally:
+        silent.ended.set()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.contract.questions import Search
+from penstock.kafka.latest import found_in
 from penstock.pipeline import spans, wanted
 from penstock.pipeline.spans import Partition, Span
 from penstock.pipeline.wanted import Wanted
@@ -41,6 +42,13 @@ class Message:
         return 1, self._time_ms
 
 
+class Garbled(Message):
+    """The name of a header is not text."""
+
+    def headers(self) -> Any:
+        return b"\xff".decode()
+
+
 def found(*messages: Message, **asked: Any) -> list[dict[str, Any]]:
     looking = Wanted(Search(topics=(), **asked))
     looking.take(messages)
@@ -63,6 +71,12 @@ def found(*messages: Message, **asked: Any) -> list[dict[str, Any]]:
 )
 def test_what_is_no_event_is_not_found(headers: Any, value: bytes | None) -> None:
     assert found(Message(headers, value)) == []
+
+
+def test_a_record_whose_header_has_no_readable_name_ends_no_search() -> None:
+    """Kept promise: such a record is not a CloudEvent; the others are found, and a trial sees it without headers."""
+    assert [each["id"] for each in found(Garbled({}), Message(BINARY))] == ["1"]
+    assert found_in(Garbled({})).headers == ()
 
 
 def test_odd_events_are_found_nevertheless() -> None:

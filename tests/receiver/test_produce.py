@@ -59,6 +59,24 @@ def test_replaced_after_a_fatal_error(kafka: KafkaConnection) -> None:
     assert count(kafka, topic) >= 1
 
 
+def test_an_answer_that_cannot_be_handed_over_keeps_no_other_event(kafka: KafkaConnection) -> None:
+    """Kept promise: when the report about one request fails, those that came with it are produced and reported."""
+    _, topic = give_address(kafka, "unreported")
+
+    def fails(error: PenstockError | None) -> None:
+        raise ZeroDivisionError
+
+    async def story() -> None:
+        producer = AcknowledgedProducer(kafka, LIMITS, lambda reason: None)
+        others = Reports(2)
+        producer.send(topic, [RECORD], others.done)
+        producer.send(topic, [Record(None, b"z" * 900_000, [])], fails)  # refused at once
+        producer.send(topic, [RECORD], others.done)
+        assert await others.wait() == [None, None]
+
+    asyncio.run(story())
+
+
 def test_batch_that_does_not_fit(kafka: KafkaConnection) -> None:
     """A batch of which librdkafka took only a part is reported once, when that part is done, and as an error."""
     _, topic = give_address(kafka, "partly")

@@ -19,6 +19,7 @@ from penstock.cli.lazy import Entry, app_of
 from penstock.cli.options import TOKEN_FILE
 from penstock.cli.output import complain
 from penstock.errors import Misused, PenstockError
+from penstock.visible import visible
 
 SYSTEM, RESOURCES, EVENTS, PARTS = "The system", "Resources", "Events", "The parts alone"
 
@@ -149,9 +150,12 @@ def _exit_code(arguments: list[str]) -> int:
         return 1
     except Exception as error:
         if "--debug" in arguments[:1]:
-            raise
+            sys.stderr.write(visible(traceback.format_exc()))
+            return 1
         if RUN_VARIABLE in os.environ and not isinstance(error, PenstockError):
-            traceback.print_exc()  # into the log of a part, where somebody will look for it
+            sys.stderr.write(
+                visible(traceback.format_exc())
+            )  # into the log of a part, where somebody will look for it
         complain(error)
         return 2 if isinstance(error, Misused) else 1
 

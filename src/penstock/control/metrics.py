@@ -132,7 +132,7 @@ def _topics(view: View, reports: list[QueryReport]) -> Iterator[Sample]:
 
 def _addresses(view: View, most: int) -> Iterator[Sample]:
     resources = {}
-    for resource in _oldest_first(view.resources, INGRESS):
+    for resource in oldest_first(view.resources, INGRESS):
         agreement = view.agreements.get(key_of(resource))
         path = agreement.routes[0].path if agreement is not None and agreement.routes else ""
         resources[path or f"/{resource['metadata']['namespace']}/{resource['metadata']['name']}"] = resource
@@ -155,7 +155,7 @@ def _subscriptions(known: Known) -> Iterator[Sample]:
     apart = {uid for report in known.reports for uid in report.apart}
     groups: dict[str, str] = {}
     read, kept = consumed(known.consumed_by), {each.place: each.retention_ms for each in view.sight.kafka.topics}
-    for resource in _oldest_first(view.resources, EGRESS):
+    for resource in oldest_first(view.resources, EGRESS):
         key, uid, labels = key_of(resource), uid_of(resource), folding.labels(resource)
         agreed = view.agreements.get(key)
         is_paused = any(each.is_paused(view.now) for each in agreed.subscriptions) if agreed is not None else False
@@ -229,8 +229,8 @@ def _processes(states: list[State], sums: Sums) -> Iterator[Sample]:
         yield Sample(m.TELEMETRY_DROPPED, (part,), sums.dropped[part])
 
 
-def _oldest_first(resources: list[Resource], kinds: Iterable[Any]) -> list[Resource]:
+def oldest_first(resources: list[Resource], kinds: Iterable[Any]) -> list[Resource]:
     """Who came first keeps a series of its own when others come."""
     names = {kind.name for kind in kinds}
     found = [each for each in resources if each["kind"] in names]
-    return sorted(found, key=lambda each: (each["metadata"].get("creationTimestamp") or "", key_of(each)))
+    return sorted(found, key=lambda each: (each["metadata"]["creationTimestamp"], key_of(each)))

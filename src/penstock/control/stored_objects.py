@@ -5,6 +5,7 @@ with each of them is tried here once, so that one bad object does not stop the w
 """
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from penstock.control.kinds import BY_NAME, CONFIG_MAP, SUBSCRIPTION, Resource, 
 from penstock.filter.check import Problem
 
 LONGEST_REASON = 300
+_VERSION = re.compile(r"[0-9]{1,18}")
 
 
 class Unreadable(ValueError):
@@ -61,9 +63,12 @@ def _check(key: str, resource: Any) -> None:
     _is(isinstance(metadata, dict), "it has no metadata")
     for field in ("name", "namespace", "uid", "resourceVersion"):
         _is(isinstance(metadata.get(field), str) and metadata[field], f"metadata.{field} is missing")
-    int(metadata["resourceVersion"]), int(metadata.get("generation", 1))
-    if "deletionTimestamp" in metadata:
-        datetime.fromisoformat(metadata["deletionTimestamp"])
+    is_version = _VERSION.fullmatch(metadata["resourceVersion"])
+    _is(is_version, "metadata.resourceVersion is not a number of at most 18 digits")
+    _is(type(metadata.get("generation")) is int, "metadata.generation is not a number")
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        if field in metadata or field == "creationTimestamp":
+            _is(_is_time(metadata.get(field)), f"metadata.{field} is not a time")
     _is(key_of(resource) == key, f"it is stored as {key}, but its own key is {key_of(resource)}")
     for field in ("labels", "annotations"):
         _check_texts(metadata.get(field), f"metadata.{field}")
@@ -71,6 +76,13 @@ def _check(key: str, resource: Any) -> None:
         _is(isinstance(resource.get(field) or {}, dict), f"{field} is not an object")
     _check_status(status_of(resource))
     _check_references(resource)
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _check_status(status: dict[str, Any]) -> None:

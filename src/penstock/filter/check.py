@@ -23,7 +23,7 @@ LONGEST_SQL = 64 * 1024  # of all filters of one resource
 LONGEST_EXPRESSIONS = 64 * 1024  # of one resource, together: reading them takes a second
 LONGEST_VALUE = 10_000
 MOST = 100  # filters in one list
-LIKE = re.compile(r"\bLIKE\b", re.IGNORECASE)
+READS_TEXT = re.compile(r"\bLIKE\b|\w\s*\(", re.IGNORECASE)  # a LIKE, or a function
 DEEPEST = 20  # nesting beyond this is a mistake, and would strain the compiler
 
 
@@ -63,8 +63,8 @@ def _size_problems(filters: Sequence[Any], where: str) -> list[Problem]:
         return [Problem(where, error.message)]
     if found.sql_length > LONGEST_SQL:
         return [Problem(where, "the filters are too complex: Spark could not compile them")]
-    matched = (parse(each, with_data=True) for each in _expressions(filters) if LIKE.search(each))
-    if work_of((column.sql for step in found.steps for column in step), matched) > MOST_WORK:
+    read = (parse(each, with_data=True) for each in _expressions(filters) if READS_TEXT.search(each))
+    if work_of((column.sql for step in found.steps for column in step), read) > MOST_WORK:
         return [
             Problem(where, "the filters could take seconds for one event; use fewer functions and shorter patterns")
         ]

@@ -1,8 +1,8 @@
 """How long filters may take for one event: bounds that hold for every event, however long its attributes are.
 
 Each step of a filter is linear in the value, so what counts is how many steps there are, and how long the values
-become. The unit is one function over an attribute of 64 kB, some 4 ms at the very worst. A pattern is matched
-against the whole text, so it counts more where the text may be longer: in the data, or made by CONCAT. Called by
+become. The unit is one function over an attribute of 64 kB, some 4 ms at the very worst. A pattern and a function
+read the whole text, so they count more where the text may be longer: in the data, or made by CONCAT. Called by
 ``check`` and by ``cesql_sql``. Pure.
 """
 
@@ -26,9 +26,10 @@ _FUNCTION = re.compile(
 
 def work_of(columns: Iterable[str], expressions: Iterable[Node] = ()) -> int:
     """The work of the SQL of filters for one event. ``expressions``: those of the filters."""
-    texts = [matched for each in expressions for matched in _matched_texts(each)]
-    longer = max((-(-longest(text, LONGEST_DATA) // LONGEST_ATTRIBUTE) for text in texts), default=1)
-    return sum(_work(each, max(1, longer)) for each in columns)
+    nodes = [node for each in expressions for node in _nodes(each)]
+    longer = max((_attributes_in(node.operand) for node in nodes if isinstance(node, Like)), default=1)
+    more = sum(_attributes_in(*node.arguments) - 1 for node in nodes if isinstance(node, Call))
+    return sum(_work(each, longer) for each in columns) + more
 
 
 def _work(sql: str, longer: int) -> int:
@@ -37,23 +38,27 @@ def _work(sql: str, longer: int) -> int:
     return patterns * longer + functions
 
 
-def _matched_texts(node: Node) -> Iterator[Node]:
-    """The texts that LIKE compares with a pattern, at any depth."""
+def _nodes(node: Node) -> Iterator[Node]:
+    """The node and all below it."""
+    yield node
+    below: tuple[Node, ...] = ()
     match node:
-        case Like(operand):
-            yield operand
-            yield from _matched_texts(operand)
-        case Unary(_, operand):
-            yield from _matched_texts(operand)
+        case Like(operand) | Unary(_, operand):
+            below = (operand,)
         case Binary(_, left, right):
-            yield from _matched_texts(left)
-            yield from _matched_texts(right)
+            below = (left, right)
         case In(operand, elements):
-            for each in (operand, *elements):
-                yield from _matched_texts(each)
+            below = (operand, *elements)
         case Call(_, arguments):
-            for each in arguments:
-                yield from _matched_texts(each)
+            below = arguments
+    for each in below:
+        yield from _nodes(each)
+
+
+def _attributes_in(*texts: Node) -> int:
+    """How many attributes of the longest kind are as long as the longest of these texts; at least one."""
+    longest_of_all = max((longest(each, LONGEST_DATA) for each in texts), default=0)
+    return max(1, -(-longest_of_all // LONGEST_ATTRIBUTE))
 
 
 def longest(node: Node, in_data: int = LONGEST_ATTRIBUTE) -> int:

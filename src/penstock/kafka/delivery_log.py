@@ -25,6 +25,7 @@ from penstock.contract.telemetry import (
 )
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
+from penstock.kafka.ends import range_of
 
 SLACK_SECONDS = 2.0  # clocks of hosts may differ by so much
 ASK_SECONDS = 5.0
@@ -87,8 +88,7 @@ def read_log(connection: KafkaConnection, place: Place, since: float, patience: 
 
 def _read(consumer: Consumer, place: Place, since: float, patience: Patience) -> Logged:
     logged = Logged()
-    whole = TopicPartition(DELIVERIES_TOPIC, 0)
-    first, end = consumer.get_watermark_offsets(whole, timeout=ASK_SECONDS)
+    first, end = range_of(consumer, DELIVERIES_TOPIC)
     at = int((since - SLACK_SECONDS) * 1000)
     (found,) = consumer.offsets_for_times([TopicPartition(DELIVERIES_TOPIC, 0, at)], timeout=ASK_SECONDS)
     start = end if found.offset < 0 else found.offset

@@ -44,6 +44,34 @@ def await_range(connection: KafkaConnection, topic: str, stopping: threading.Eve
     return 0, 0
 
 
+def range_of(
+    consumer: Consumer, topic: str, partition: int = 0, patience_seconds: float = PATIENCE_SECONDS
+) -> tuple[int, int]:
+    """The first offset that a partition has, and its end; equal when retention has emptied it. Raises Unavailable.
+
+    librdkafka waits for the answer without an end of its own. When the broker dies in that moment there may be none,
+    so a thread waits, and the caller waits for a limited time.
+    """
+    answer: SimpleQueue[tuple[int, int] | KafkaException] = SimpleQueue()
+    place = TopicPartition(topic, partition)
+    threading.Thread(target=_ask, args=(consumer, place, answer), name="end-of-topic", daemon=True).start()
+    try:
+        found = answer.get(timeout=patience_seconds)
+    except Empty:
+        raise Unavailable(f"the end of topic {topic} cannot be read: there was no answer") from None
+    if isinstance(found, KafkaException):
+        raise Unavailable(f"the end of topic {topic} cannot be read: {found.args[0].str()}") from found
+    return found
+
+
+def _ask(consumer: Consumer, place: TopicPartition, answer: "SimpleQueue[tuple[int, int] | KafkaException]") -> None:
+    try:
+        first, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_SECONDS)
+        answer.put((int(first), int(end)))
+    except KafkaException as error:
+        answer.put(error)
+
+
 def first_offset(connection: KafkaConnection, topic: str, partition: int) -> int:
     """The first offset that Kafka still has. Raises KafkaException. May block for long: call it in a thread."""
     consumer = connection.consumer()
@@ -60,9 +88,6 @@ class Ends:
     The one that reads will not do: a broker answers the requests of a connection one after the other, and behind a
     waiting fetch the answer takes half a second. Nor will an admin client: its first request sometimes takes three.
 
-    librdkafka waits for the answer without an end of its own. When the broker dies in that moment there may be none,
-    so a thread waits, and whoever asks is not held up for longer than it said.
-
     The end is where committed records end. ``with_open``: where all end, also those of transactions that are open.
     """
 
@@ -77,22 +102,7 @@ class Ends:
 
     def range_of(self, topic: str) -> tuple[int, int]:
         """The first offset that it has, and its end; equal when retention has emptied it. Raises Unavailable."""
-        answer: SimpleQueue[tuple[int, int] | KafkaException] = SimpleQueue()
-        threading.Thread(target=self._ask, args=(topic, answer), name="end-of-topic", daemon=True).start()
-        try:
-            found = answer.get(timeout=PATIENCE_SECONDS)
-        except Empty:
-            raise Unavailable(f"the end of topic {topic} cannot be read: there was no answer") from None
-        if isinstance(found, KafkaException):
-            raise Unavailable(f"the end of topic {topic} cannot be read: {found.args[0].str()}") from found
-        return found
+        return range_of(self._consumer, topic)
 
     def close(self) -> None:
         close_aside(self._consumer)
-
-    def _ask(self, topic: str, answer: "SimpleQueue[tuple[int, int] | KafkaException]") -> None:
-        try:
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_SECONDS)
-            answer.put((int(first), int(end)))
-        except KafkaException as error:
-            answer.put(error)

@@ -14,12 +14,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
-from penstock.kafka.ends import await_range
+from penstock.kafka.ends import await_range, range_of
 
 logger = logging.getLogger("penstock.kafka")
 
 POLL_SECONDS = 0.2
-ASK_SECONDS = 5.0
 FIRST_BACKOFF_SECONDS = 0.2
 LONGEST_BACKOFF_SECONDS = 5.0
 QUIET_SECONDS = 10.0  # between two lines about bad records
@@ -99,10 +98,9 @@ class Follower:
         if self._consumer is None:
             return 0
         try:
-            first, _ = self._consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=ASK_SECONDS)
-            return int(first)
-        except KafkaException as error:
-            logger.debug("topic %s: %s", self.topic, error)
+            return range_of(self._consumer, self.topic)[0]
+        except Unavailable as error:
+            logger.debug("topic %s: %s", self.topic, error.message)
             return 0
 
     def _run(self) -> None:

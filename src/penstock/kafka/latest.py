@@ -7,7 +7,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock.errors import Unavailable
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, close_aside
+from penstock.kafka.ends import range_of
 
 READ_SECONDS = 10.0
 LARGEST_BYTES = 32 * 1024 * 1024  # of all that is read; with large records there are fewer
@@ -34,13 +35,13 @@ def latest(connection: KafkaConnection, topic: str, partitions: int, most: int) 
                 raise Unavailable(f"topic {topic} at {connection.label} could not be read within {READ_SECONDS:g} s")
             for message in consumer.consume(500, 0.05):
                 if message.error() is None:
-                    found.append(_found(message))
+                    found.append(found_in(message))
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     open_ones.discard(message.partition())
     except KafkaException as error:
         raise Unavailable(f"topic {topic} at {connection.label} cannot be read: {error.args[0].str()}") from error
     finally:
-        consumer.close()
+        close_aside(consumer)
     return found
 
 
@@ -48,14 +49,22 @@ def _begin(consumer: Consumer, topic: str, partitions: int, most: int) -> set[in
     """Where the last so many of each partition begin: any of them may hold all that are wanted."""
     places = []
     for partition in range(partitions):
-        begin, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_SECONDS)
+        begin, end = range_of(consumer, topic, partition)
         if end > begin:
             places.append(TopicPartition(topic, partition, max(begin, end - most)))
     consumer.assign(places)
     return {each.partition for each in places}
 
 
-def _found(message: Any) -> Found:
+def found_in(message: Any) -> Found:
     _, time_ms = message.timestamp()
-    headers = tuple(message.headers() or ())
+    headers = headers_of(message)
     return Found(message.partition(), message.offset(), int(time_ms), message.value(), headers)
+
+
+def headers_of(message: Any) -> tuple[tuple[str, Any], ...]:
+    """None if the name of a header is not text: such a record is not a CloudEvent."""
+    try:
+        return tuple(message.headers() or ())
+    except UnicodeDecodeError:
+        return ()

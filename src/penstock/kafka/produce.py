@@ -158,7 +158,10 @@ class AcknowledgedProducer:
     def _hand_over(self) -> None:
         outbox, self._outbox = self._outbox, []
         for request in outbox:
-            self._produce(request)
+            try:
+                self._produce(request)
+            except Exception:  # of one request's ``done``; all others are still to be produced
+                logger.exception("the answer to an event that was not produced could not be handed over")
 
     def _produce(self, request: _Request) -> None:
         line, topic, records = self._line, request.topic, request.records

@@ -1,13 +1,13 @@
 """Records of topics for people who look at them: one by its place, or all from now on."""
 
 from time import monotonic
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock.errors import Unavailable
 from penstock.kafka.connection import KafkaConnection, close_aside
-from penstock.kafka.latest import Found
+from penstock.kafka.ends import range_of
+from penstock.kafka.latest import Found, found_in
 
 ASK_SECONDS = 5.0
 
@@ -50,12 +50,13 @@ class Following:
         try:
             places = []
             for partition in range(partitions):
-                _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ASK_SECONDS)
+                _, end = range_of(self._consumer, topic, partition)
                 places.append(TopicPartition(topic, partition, end))
             self._consumer.assign(places)
-        except KafkaException as error:
+        except (KafkaException, Unavailable) as error:
             self.close()
-            what = f"topic {topic} at {connection.label} cannot be read: {error.args[0].str()}"
+            why = error.message if isinstance(error, Unavailable) else error.args[0].str()
+            what = f"topic {topic} at {connection.label} cannot be read: {why}"
             raise Unavailable(what, hint="is it there? `penstock get brokers,kafkachannels`") from error
 
     def take(self, wait_seconds: float) -> list[Found]:
@@ -66,12 +67,3 @@ class Following:
 
     def close(self) -> None:
         close_aside(self._consumer)
-
-
-def found_in(message: Any) -> Found:
-    _, time_ms = message.timestamp()
-    try:
-        headers = tuple(message.headers() or ())
-    except UnicodeDecodeError:  # a header's name is not text, so the record is not a CloudEvent
-        headers = ()
-    return Found(message.partition(), message.offset(), int(time_ms), message.value(), headers)

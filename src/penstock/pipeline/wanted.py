@@ -17,6 +17,7 @@ from penstock.event.globs import Glob
 from penstock.event.json_form import decode_event
 from penstock.event.media import mode_of
 from penstock.event.model import REQUIRED
+from penstock.kafka.latest import headers_of
 
 EXACT = ("id", "source", "subject")
 SHOWN = ("id", "source", "type", "subject", "time", "datacontenttype")
@@ -43,7 +44,7 @@ class Wanted:
 
     def take(self, messages: Iterable[Any]) -> None:
         for message in messages:
-            fields: Fields = dict(message.headers() or ())  # of doubled headers the last counts
+            fields: Fields = dict(headers_of(message))  # of doubled headers the last counts
             if "ce_id" in fields:
                 for name, value in self._headers:
                     if fields.get(name) != value:

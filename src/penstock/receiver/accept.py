@@ -152,13 +152,15 @@ class Ingress:
         def settled(error: PenstockError | None) -> None:
             self._inflight.events -= number
             answer = _settled(outlet.health, route.topic, error)
-            if error is None:
-                self.tally.accepted(route.path, route.topic, number, perf_counter() - began)
-            else:
-                self.refused(request, answer)
-            if trip is not None:
-                trip.settled(error, answer.status)
-            reply(answer)
+            try:
+                if error is None:
+                    self.tally.accepted(route.path, route.topic, number, perf_counter() - began)
+                else:
+                    self.refused(request, answer)
+                if trip is not None:
+                    trip.settled(error, answer.status)
+            finally:
+                reply(answer)
 
         outlet.producer.send(route.topic, records, settled)
 

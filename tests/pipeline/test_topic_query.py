@@ -12,7 +12,7 @@ import pytest
 
 from penstock.contract.model import CLAIMS_TOPIC, LEDGER_TOPIC, Subscription
 from penstock.delivery.deliver import Limits
-from penstock.errors import Misconfigured
+from penstock.errors import Misconfigured, Unavailable
 from penstock.kafka import claims
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
@@ -182,3 +182,26 @@ def test_a_change_without_room_ends_queries_that_only_wait_first(
     assert topic_query._running is serving
     stopped: tuple[Any, Any] = serving.query, waiting.query
     assert [each.is_stopped for each in stopped] == [False, True]
+
+
+def test_a_shift_that_failed_and_is_no_longer_needed_is_no_failure(
+    kafka: KafkaConnection, topic_query: TopicQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: a query that goes on is reported as running, although a query in another gear could not be
+    started when it was needed."""
+    wanted = (Subscription("uid", "Trigger", "default", "t", "orders", "g", "http://a/"),)
+    serving = replace(running(kafka, str(uuid.uuid4()), 5, is_active=True), subscriptions=wanted)
+    gears = iter(["bulk", "live"])
+
+    def start(free_slots: int, gear: str | None) -> Running:
+        raise Unavailable("Kafka does not answer")
+
+    monkeypatch.setattr(topic_query, "_start", start)
+    monkeypatch.setattr(topic_query, "_next_gear", lambda _: next(gears))
+    topic_query.wanted, topic_query._running = wanted, serving
+    topic_query.advance(64)
+    assert (topic_query.report.state, topic_query.report.reason) == ("failed", "Kafka does not answer")
+    topic_query._not_before = 0.0  # the wait after a failure is over
+    topic_query.advance(64)
+    assert topic_query._running is serving
+    assert (topic_query.report.state, topic_query.report.reason) == ("running", "")

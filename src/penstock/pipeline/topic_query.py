@@ -163,6 +163,8 @@ class TopicQuery:
                 self._failures = 0
             if self._ends_soon(running) and len(running.partitions) <= free_slots:
                 self._start_or_replace(free_slots, running.gear)
+            elif self.report.state != "running":  # another query could not be started, and none is needed any more
+                self.report = msgspec.structs.replace(self.report, state="running", reason="", since=running.since)
 
     def _ends_soon(self, running: Running) -> bool:
         """Whether its real-time batch is about to end. At the end all lanes wait for slow subscribers; nobody waits

@@ -45,7 +45,6 @@ class Query:
         self.uid = uid
         self.gearbox = Gearbox()
         self.pinned_apart: frozenset[str] = frozenset()
-        self.topic_partitions = 2
         self.lacks_room = 0
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[tuple[str, int]] = frozenset()
@@ -56,10 +55,11 @@ class Query:
         self.moved: list[str] = []
         self.stopped: list[str] = []
         self.may_park = True
+        self.fails = False  # like ``world.starts_fail``, for this query
         self.parked_here: set[tuple[str, int]] = set()  # by the query that runs now
+        self._topic_id = ""
         self.running: tuple[tuple[Subscription, ...], frozenset[tuple[str, int]]] | None = None
         self.running_since: float | None = None
-        self.topic_id: str | None = None
         self.report = QueryReport(topic, "running")
         self.world.queries.append(self)
 
@@ -67,8 +67,16 @@ class Query:
         return (uid, partition) in self.parked_here
 
     @property
+    def topic_id(self) -> str | None:
+        return self._topic_id if self.running else None
+
+    @property
     def partitions(self) -> int:
         return 2 if self.running else 0
+
+    @property
+    def topic_partitions(self) -> int:
+        return self.partitions
 
     @property
     def is_settled(self) -> bool:
@@ -77,12 +85,12 @@ class Query:
     def advance(self, _free_slots: int) -> None:
         if self.is_settled or not self.wanted:
             return
-        if self.world.starts_fail:
+        if self.world.starts_fail or self.fails:
             return
         self.must_restart = False
         self.moved += self.movable
         self.parked_here.clear()
-        self.topic_id = self.world.topic_id
+        self._topic_id = self.world.topic_id
         behind = frozenset() if self.uid else self.world.left_behind - self.apart
         pinned = {(uid, p) for uid in self.pinned_apart for p in (0, 1)}
         self.running = self.wanted, self.apart | behind | pinned
@@ -342,6 +350,28 @@ def test_a_topic_made_anew_has_no_lanes_apart(topic: Topic, world: World, known:
     topic.advance(64)
     assert served(world) == EVERY_LANE
     assert not list(topic.report.apart)
+
+
+def test_a_failure_of_the_shared_query_stops_no_isolated_one(topic: Topic, world: World, known: KnownLedger) -> None:
+    """Kept promise: while the shared query is stopped and cannot be started, isolated queries go on, and one that
+    fails is started again."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    shared, isolated = world.queries
+    since = isolated.running_since
+    shared.stop()
+    shared.fails = True
+    topic.advance(64)
+    assert served(world) == [("a", 0)]
+    assert isolated.running_since == since
+    isolated.stop()
+    topic.advance(64)
+    assert served(world) == [("a", 0)]
+    shared.fails = False
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    assert world.queries == [shared, isolated]
 
 
 def test_who_is_paused_is_served_by_nobody_and_afterwards_by_one(topic: Topic, world: World) -> None:

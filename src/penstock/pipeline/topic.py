@@ -69,7 +69,7 @@ class Topic:
         self._reset_asked: set[str] = set()  # uids
         self._resetting: dict[str, Resetting] = {}  # by uid: no query serves them until they are moved
         self._waiting: frozenset[str] = frozenset()  # uids of isolated subscriptions for which there is no query now
-        self._topic_id: str | None = None
+        self._topic_id: str | None = None  # the last one that is known: the shared query has none while it is stopped
 
     # ── what others ask ───────────────────────────────────────────────────────────────────────────
 
@@ -160,10 +160,10 @@ class Topic:
             self._resetting.pop(uid, None)  # applied when it is served again
         self._stop_reset({each.uid for each in self.serving})
         moving = self._move_stopped()
-        if self._topic_id not in (None, self._shared.topic_id):
-            self._take_all_back()  # the topic was made anew
-        self._topic_id = self._shared.topic_id
         if self._shared.topic_id is not None:
+            if self._topic_id not in (None, self._shared.topic_id):
+                self._take_all_back()  # the topic was made anew
+            self._topic_id = self._shared.topic_id
             self._serve_parked(self._parked())
             self._bring_back()
         pinned = self._pinned_apart()
@@ -185,8 +185,8 @@ class Topic:
             for uid in moving:
                 del self._resetting[uid]
         self._returning.clear()
-        if self._shared.topic_id is not None:
-            self._advance_private(free_slots + before - self.slots)
+        if self._topic_id is not None:
+            self._advance_private(free_slots + before - self.slots - self._shared.lacks_room)
         self._waiting = frozenset(self._apart.keys() - self._private.keys() - self._resetting.keys())
         if len(self._private) < self._environment.settings.private_queries:
             self._waiting = frozenset()  # they get one in a moment

@@ -6,6 +6,7 @@ the tests of the whole system.
 
 import time
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 from penstock.contract.model import QueryReport, Subscription
 from penstock.errors import Unavailable
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
+from penstock.pipeline import settling
 from penstock.pipeline import topic as module
 from penstock.pipeline.gears import Gearbox
 from penstock.pipeline.running import Environment
@@ -30,6 +32,7 @@ class World:
 
     starts_fail: bool = False
     topic_id: str = "id-1"
+    partitions: int = 2
     left_behind: frozenset[tuple[str, int]] = frozenset()  # by the next shared start
     is_kafka_away: bool = False
     is_in_flight: bool = False  # something of the lanes that are stopped
@@ -72,7 +75,7 @@ class Query:
 
     @property
     def partitions(self) -> int:
-        return 2 if self.running else 0
+        return self.world.partitions if self.running else 0
 
     @property
     def topic_partitions(self) -> int:
@@ -115,7 +118,8 @@ class Query:
     def serves(self) -> set[tuple[str, int]]:
         if self.running is None:
             return set()
-        lanes = {(each.uid, p) for each in self.running[0] for p in (0, 1) if self.uid is None or p in self.only}
+        every = range(self.world.partitions)
+        lanes = {(each.uid, p) for each in self.running[0] for p in every if self.uid is None or p in self.only}
         return lanes - self.running[1]
 
 
@@ -149,14 +153,18 @@ def known() -> KnownLedger:
     return KnownLedger()
 
 
-@pytest.fixture
-def topic(world: World, known: KnownLedger) -> Topic:
+def make_topic(known: KnownLedger, *wanted: Subscription, **settings: Any) -> Topic:
     nothing: Any = None
     ledger: Any = known
-    settings = DispatcherSettings()
-    made = Topic("orders", Environment(nothing, settings, nothing, ledger, *(nothing,) * 5, 0.0))
-    made.wanted = (A, B)
+    environment = Environment(nothing, DispatcherSettings(**settings), nothing, ledger, *(nothing,) * 5, 0.0)
+    made = Topic("orders", environment)
+    made.wanted = wanted or (A, B)
     return made
+
+
+@pytest.fixture
+def topic(world: World, known: KnownLedger) -> Topic:
+    return make_topic(known)
 
 
 def served(world: World) -> list[tuple[str, int]]:
@@ -204,6 +212,33 @@ def test_a_query_of_its_own_waits_for_the_other_partitions(
     shared.running = shared.running[0], shared.running[1] | {("a", 1)}
     topic.advance(64)
     assert served(world) == EVERY_LANE
+
+
+def test_partitions_that_are_isolated_one_after_another_do_not_delay_the_first(
+    world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: however many partitions follow, the first one is served after a bounded time; and when the
+    subscription is gone, nothing of it is kept."""
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(settling, "time", clock)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic, time=time.time))
+    monkeypatch.setattr(module, "GATHER_SECONDS", 1.5)
+    world.partitions = 64
+    topic = make_topic(known)
+    topic.advance(1000)
+    for partition in range(40):
+        known.parked_lanes.append(LaneKey("a", world.topic_id, partition))
+        topic.advance(1000)
+        if any(query.serves() for query in world.queries[1:]):
+            break
+        clock.now += 1.4
+    assert ("a", 0) in world.queries[1].serves()
+    assert clock.now - 100.0 <= settling.LONGEST * 1.5 + 1.4
+    known.parked_lanes.append(LaneKey("a", world.topic_id, 50))
+    topic.advance(1000)
+    topic.wanted, known.parked_lanes = (B,), []
+    topic.advance(1000)
+    assert not topic._gathering
 
 
 def test_lanes_that_a_failed_start_would_have_left_behind_stay_where_they_are(topic: Topic, world: World) -> None:
@@ -321,11 +356,7 @@ def test_who_waits_for_a_query_of_its_own_is_reported(
     world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept promise: an isolated subscription that no query serves at the moment is not reported as ready."""
-    nothing: Any = None
-    ledger: Any = known
-    settings = DispatcherSettings(private_queries=1)
-    topic = Topic("orders", Environment(nothing, settings, nothing, ledger, *(nothing,) * 5, 0.0))
-    topic.wanted = (A, B)
+    topic = make_topic(known, private_queries=1)
     topic.advance(64)
     known.parked_lanes = [LaneKey(uid, world.topic_id, each) for uid in ("a", "b") for each in (0, 1)]
     topic.advance(64)

@@ -22,6 +22,7 @@ from penstock.errors import Rejected
 from penstock.filter.check import require_valid
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.running import Environment, cluster_of
+from penstock.pipeline.settling import Settling
 from penstock.pipeline.start import Lane
 from penstock.pipeline.topic_query import StoppedLanes, TopicQuery
 
@@ -64,7 +65,7 @@ class Topic:
         self._private: dict[str, TopicQuery] = {}  # by uid
         self._apart: dict[str, set[int]] = {}  # uid: its partitions that are not for the shared query; in turn
         self._returning: dict[str, set[int]] = {}  # taken back in this round
-        self._grown_at: dict[str, float] = {}  # uid: when a partition of it was last set apart
+        self._gathering: dict[str, Settling] = {}  # uid: its query waits for further partitions of it
         self._stays: dict[str, float] = {}  # uid: how long at least, the next time
         self._reset_asked: set[str] = set()  # uids
         self._resetting: dict[str, Resetting] = {}  # by uid: no query serves them until they are moved
@@ -248,7 +249,7 @@ class Topic:
             partitions = self._apart.setdefault(uid, set())
             if partition not in partitions:
                 partitions.add(partition)
-                self._grown_at[uid] = time.monotonic()
+                self._gathering.setdefault(uid, Settling(GATHER_SECONDS)).note()
                 if uid in self._private:
                     self._private[uid].must_restart = True
 
@@ -282,6 +283,7 @@ class Topic:
             del self._private[uid]
         if uid in self._apart:
             self._returning[uid] = self._apart.pop(uid)
+            self._gathering.pop(uid, None)
             self._shared.must_restart = True
 
     def _stop_reset(self, uids: Collection[str]) -> None:
@@ -326,8 +328,10 @@ class Topic:
             if uid in self._resetting:
                 continue
             is_whole = len(partitions) >= self._shared.topic_partitions
-            if not is_whole and time.monotonic() - self._grown_at[uid] < GATHER_SECONDS:
+            gathering = self._gathering.get(uid)
+            if gathering is not None and not (is_whole or gathering.take()):
                 continue
+            self._gathering.pop(uid, None)
             if uid not in self._private:
                 if len(self._private) >= self._environment.settings.private_queries:
                     continue

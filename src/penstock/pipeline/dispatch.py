@@ -178,7 +178,7 @@ class Dispatcher:
                 break
             except Unavailable as error:
                 logger.info("waiting: %s", error.message)
-        self._first_topics = {each.place for subscriptions in self._contract.values() for each in subscriptions}
+        self._first_topics = {each.place for subscriptions in list(self._contract.values()) for each in subscriptions}
         while not stopping.is_set():
             try:
                 first = claims.next_query_number(self._producer, "dispatcher")

@@ -3,7 +3,15 @@
 import pytest
 
 from penstock.pipeline import gears
-from penstock.pipeline.gears import BULK_ROWS, LOOK_SECONDS, NEAR_ROWS, STUCK_SECONDS, Gear, Gearbox
+from penstock.pipeline.gears import (
+    BULK_ROWS,
+    LOOK_SECONDS,
+    NEAR_ROWS,
+    SHORTEST_STAY_SECONDS,
+    STUCK_SECONDS,
+    Gear,
+    Gearbox,
+)
 
 QUIET = 300.0
 
@@ -129,7 +137,22 @@ def test_pinned_is_pinned(drive: Drive) -> None:
     assert drive.for_seconds(60, rows_per_second=5_000) == ["live"]
     assert drive.for_seconds(3 * QUIET) == ["live"]
     drive.box.pin = "bulk"
-    assert drive.for_seconds(3 * QUIET) == ["live", "bulk"]
+    assert drive.for_seconds(60, rows_per_second=5_000) == ["live", "bulk"]
+    drive.backlog = 0
+    assert drive.for_seconds(3 * QUIET) == ["bulk"]
+
+
+@pytest.mark.parametrize("backlog", [1, 10 * BULK_ROWS])
+def test_what_is_pinned_to_bulk_leaves_it_while_it_is_stuck(drive: Drive, backlog: int) -> None:
+    """Kept promise: one pending retry does not keep new events from the others, also in a pinned bulk gear; after a
+    while in live gear the pin holds again, also for a query that is started in between."""
+    drive.box.pin = "bulk"
+    assert drive.for_seconds(10, rows_per_second=2_000) == ["live", "bulk"]
+    drive.backlog = backlog
+    assert drive.for_seconds(STUCK_SECONDS + 1) == ["bulk", "live"]
+    assert drive.box.at_start(backlog, may_rest=False) == "live"
+    assert drive.for_seconds(SHORTEST_STAY_SECONDS - 2, rows_per_second=2_000) == ["live"]
+    assert drive.for_seconds(SHORTEST_STAY_SECONDS, rows_per_second=2_000) == ["live", "bulk"]
 
 
 def test_never_cold_when_told_so(clock: Clock) -> None:

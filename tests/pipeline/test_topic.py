@@ -6,6 +6,7 @@ the tests of the whole system.
 
 import time
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 from penstock.contract.model import QueryReport, Subscription
 from penstock.errors import Unavailable
 from penstock.kafka.ledger import LaneKey, LaneRecord, LedgerEntry
+from penstock.pipeline import settling
 from penstock.pipeline import topic as module
 from penstock.pipeline.gears import Gearbox
 from penstock.pipeline.running import Environment
@@ -30,8 +32,10 @@ class World:
 
     starts_fail: bool = False
     topic_id: str = "id-1"
+    partitions: int = 2
     left_behind: frozenset[tuple[str, int]] = frozenset()  # by the next shared start
     is_kafka_away: bool = False
+    is_full: bool = False  # Spark has slots for shared queries only
     is_in_flight: bool = False  # something of the lanes that are stopped
     queries: list["Query"] = field(default_factory=list)
 
@@ -40,13 +44,14 @@ class Query:
     """Stands for a TopicQuery."""
 
     world: World
+    fails = False  # like ``World.starts_fail``, for this query
 
     def __init__(self, topic: str, environment: Any, uid: str | None = None, *, is_old: bool = False) -> None:
         self.uid = uid
         self.gearbox = Gearbox()
         self.pinned_apart: frozenset[str] = frozenset()
-        self.topic_partitions = 2
-        self.lacks_room = 0
+        self.lacks_room = self.refusals = 0
+        self.made_at = 0.0
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[tuple[str, int]] = frozenset()
         self.only: frozenset[int] = frozenset()
@@ -57,9 +62,9 @@ class Query:
         self.stopped: list[str] = []
         self.may_park = True
         self.parked_here: set[tuple[str, int]] = set()  # by the query that runs now
+        self._topic_id = ""
         self.running: tuple[tuple[Subscription, ...], frozenset[tuple[str, int]]] | None = None
         self.running_since: float | None = None
-        self.topic_id: str | None = None
         self.report = QueryReport(topic, "running")
         self.world.queries.append(self)
 
@@ -67,8 +72,16 @@ class Query:
         return (uid, partition) in self.parked_here
 
     @property
+    def topic_id(self) -> str | None:
+        return self._topic_id if self.running else None
+
+    @property
     def partitions(self) -> int:
-        return 2 if self.running else 0
+        return self.world.partitions if self.running else 0
+
+    @property
+    def topic_partitions(self) -> int:
+        return self.partitions
 
     @property
     def is_settled(self) -> bool:
@@ -77,12 +90,17 @@ class Query:
     def advance(self, _free_slots: int) -> None:
         if self.is_settled or not self.wanted:
             return
-        if self.world.starts_fail:
+        if self.world.starts_fail or self.fails:
             return
+        has_room = self.uid is None or not self.world.is_full
+        self.lacks_room, self.refusals = (0, 0) if has_room else (len(self.only), self.refusals + 1)
+        if not has_room:
+            return
+        self.may_park = not self.world.is_full
         self.must_restart = False
         self.moved += self.movable
         self.parked_here.clear()
-        self.topic_id = self.world.topic_id
+        self._topic_id = self.world.topic_id
         behind = frozenset() if self.uid else self.world.left_behind - self.apart
         pinned = {(uid, p) for uid in self.pinned_apart for p in (0, 1)}
         self.running = self.wanted, self.apart | behind | pinned
@@ -107,7 +125,8 @@ class Query:
     def serves(self) -> set[tuple[str, int]]:
         if self.running is None:
             return set()
-        lanes = {(each.uid, p) for each in self.running[0] for p in (0, 1) if self.uid is None or p in self.only}
+        every = range(self.world.partitions)
+        lanes = {(each.uid, p) for each in self.running[0] for p in every if self.uid is None or p in self.only}
         return lanes - self.running[1]
 
 
@@ -141,14 +160,18 @@ def known() -> KnownLedger:
     return KnownLedger()
 
 
-@pytest.fixture
-def topic(world: World, known: KnownLedger) -> Topic:
+def make_topic(known: KnownLedger, *wanted: Subscription, **settings: Any) -> Topic:
     nothing: Any = None
     ledger: Any = known
-    settings = DispatcherSettings()
-    made = Topic("orders", Environment(nothing, settings, nothing, ledger, *(nothing,) * 5, 0.0))
-    made.wanted = (A, B)
+    environment = Environment(nothing, DispatcherSettings(**settings), nothing, ledger, *(nothing,) * 5, 0.0)
+    made = Topic("orders", environment)
+    made.wanted = wanted or (A, B)
     return made
+
+
+@pytest.fixture
+def topic(world: World, known: KnownLedger) -> Topic:
+    return make_topic(known)
 
 
 def served(world: World) -> list[tuple[str, int]]:
@@ -196,6 +219,34 @@ def test_a_query_of_its_own_waits_for_the_other_partitions(
     shared.running = shared.running[0], shared.running[1] | {("a", 1)}
     topic.advance(64)
     assert served(world) == EVERY_LANE
+
+
+def test_partitions_that_are_isolated_one_after_another_do_not_delay_the_first(
+    world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: however many partitions follow, the first one is served after a bounded time; and when the
+    subscription is gone, nothing of it is kept."""
+    clock: Any = SimpleNamespace(now=100.0, time=time.time)
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(settling, "time", clock)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "GATHER_SECONDS", 1.5)
+    world.partitions = 64
+    topic = make_topic(known)
+    topic.advance(1000)
+    for partition in range(40):
+        known.parked_lanes.append(LaneKey("a", world.topic_id, partition))
+        topic.advance(1000)
+        if any(query.serves() for query in world.queries[1:]):
+            break
+        clock.now += 1.4
+    assert ("a", 0) in world.queries[1].serves()
+    assert clock.now - 100.0 <= settling.LONGEST * 1.5 + 1.4
+    known.parked_lanes.append(LaneKey("a", world.topic_id, 50))
+    topic.advance(1000)
+    topic.wanted, known.parked_lanes = (B,), []
+    topic.advance(1000)
+    assert not topic._gathering
 
 
 def test_lanes_that_a_failed_start_would_have_left_behind_stay_where_they_are(topic: Topic, world: World) -> None:
@@ -313,11 +364,7 @@ def test_who_waits_for_a_query_of_its_own_is_reported(
     world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept promise: an isolated subscription that no query serves at the moment is not reported as ready."""
-    nothing: Any = None
-    ledger: Any = known
-    settings = DispatcherSettings(private_queries=1)
-    topic = Topic("orders", Environment(nothing, settings, nothing, ledger, *(nothing,) * 5, 0.0))
-    topic.wanted = (A, B)
+    topic = make_topic(known, private_queries=1)
     topic.advance(64)
     known.parked_lanes = [LaneKey(uid, world.topic_id, each) for uid in ("a", "b") for each in (0, 1)]
     topic.advance(64)
@@ -342,6 +389,107 @@ def test_a_topic_made_anew_has_no_lanes_apart(topic: Topic, world: World, known:
     topic.advance(64)
     assert served(world) == EVERY_LANE
     assert not list(topic.report.apart)
+
+
+def test_a_failure_of_the_shared_query_stops_no_isolated_one(topic: Topic, world: World, known: KnownLedger) -> None:
+    """Kept promise: while the shared query is stopped and cannot be started, isolated queries go on, and one that
+    fails is started again."""
+    topic.advance(64)
+    park(known, world)
+    topic.advance(64)
+    shared, isolated = world.queries
+    since = isolated.running_since
+    shared.stop()
+    shared.fails = True
+    topic.advance(64)
+    assert served(world) == [("a", 0)]
+    assert isolated.running_since == since
+    isolated.stop()
+    topic.advance(64)
+    assert served(world) == [("a", 0)]
+    shared.fails = False
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+    assert world.queries == [shared, isolated]
+
+
+def test_an_isolated_lane_without_task_slots_is_served_by_the_shared_query(
+    topic: Topic, world: World, known: KnownLedger
+) -> None:
+    """Kept promise: slots are asked for; if there are none, the shared query serves the lane until there are."""
+    topic.advance(64)
+    world.is_full = True
+    park(known, world)
+    topic.advance(0)
+    assert topic.lacks_room == 1
+    assert served(world) == [lane for lane in EVERY_LANE if lane != ("a", 0)]
+    for _ in range(module.MOST_REFUSALS):
+        topic.advance(0)
+    shared = world.queries[0]
+    assert served(world) == sorted(shared.serves()) == EVERY_LANE
+    assert topic.lacks_room == 0
+    assert not topic.report.failures
+    known.parked_lanes = []  # the new query has written a newer record
+    since = shared.running_since
+    topic.advance(0)
+    assert shared.running_since == since
+    world.is_full = False
+    topic.advance(64)
+    assert shared.running_since != since
+    assert shared.may_park, "the lane cannot be isolated again"
+    since = shared.running_since
+    topic.advance(64)
+    assert shared.running_since == since
+
+
+def test_a_lane_without_task_slots_is_taken_back_only_by_a_start(
+    topic: Topic, world: World, known: KnownLedger
+) -> None:
+    """Kept promise: if the shared query cannot be replaced, the lane gets a query of its own once there are slots,
+    and no lane is served twice."""
+    topic.advance(64)
+    world.is_full = True
+    park(known, world)
+    world.queries[0].fails = True
+    for _ in range(3 * module.MOST_REFUSALS):
+        topic.advance(0)
+        assert served(world) == [lane for lane in EVERY_LANE if lane != ("a", 0)]
+    world.is_full = False
+    topic.advance(64)
+    assert served(world) == EVERY_LANE
+
+
+def test_who_wants_bulk_gear_waits_for_task_slots(topic: Topic, world: World) -> None:
+    """Kept promise: a subscription that is pinned to another gear than the others changes nobody's gear, also if
+    there are no slots for its query; the report has the reason."""
+    world.is_full = True
+    topic.wanted = (A, msgspec.structs.replace(B, gear="bulk"))
+    for _ in range(2 * module.MOST_REFUSALS):
+        topic.advance(0)
+    shared, isolated = world.queries
+    assert sorted(shared.serves()) == [("a", 0), ("a", 1)]
+    assert topic.lacks_room == 2
+    world.is_full = False
+    topic.advance(64)
+    assert sorted(isolated.serves()) == [("b", 0), ("b", 1)]
+
+
+def test_a_query_that_cannot_be_started_does_not_keep_its_turn(
+    world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: those that wait for a query get their turn, also if the query before them never runs."""
+    monkeypatch.setattr(module, "ROTATE_SECONDS", -1.0)
+    topic = make_topic(known, private_queries=1)
+    topic.advance(64)
+    known.parked_lanes = [LaneKey("a", world.topic_id, each) for each in (0, 1)]
+    monkeypatch.setattr(Query, "fails", True)
+    topic.advance(64)
+    assert list(topic.report.apart) == ["a"]
+    assert world.queries[1].running is None
+    known.parked_lanes += [LaneKey("b", world.topic_id, each) for each in (0, 1)]
+    topic.advance(64)
+    topic.advance(64)
+    assert [query.uid for query in world.queries] == [None, "a", "b", "a"]
 
 
 def test_who_is_paused_is_served_by_nobody_and_afterwards_by_one(topic: Topic, world: World) -> None:
@@ -432,7 +580,7 @@ def test_what_a_batch_left_unfinished_is_served_again(topic: Topic, world: World
     or if it was isolated already."""
     topic.advance(64)
     shared = world.queries[0]
-    shared.may_park = False
+    shared.may_park, world.is_full = False, True
     known.parked_lanes = [LaneKey("a", world.topic_id, 0)]
     shared.parked_here = {("a", 0)}
     topic.advance(64)
@@ -441,7 +589,7 @@ def test_what_a_batch_left_unfinished_is_served_again(topic: Topic, world: World
     assert not shared.parked_here, "the shared query was not started again"
     topic.advance(64)
     assert not list(topic.report.apart), "its record is old: the new query is about to write another"
-    shared.may_park = True
+    shared.may_park, world.is_full = True, False
     park(known, world)
     topic.advance(64)
     isolated = world.queries[1]

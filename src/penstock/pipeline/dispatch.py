@@ -178,7 +178,7 @@ class Dispatcher:
                 break
             except Unavailable as error:
                 logger.info("waiting: %s", error.message)
-        self._first_topics = {each.place for subscriptions in self._contract.values() for each in subscriptions}
+        self._first_topics = {each.place for subscriptions in list(self._contract.values()) for each in subscriptions}
         while not stopping.is_set():
             try:
                 first = claims.next_query_number(self._producer, "dispatcher")
@@ -226,9 +226,9 @@ class Dispatcher:
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
                 if topic.is_cold and topic.name in rung:
-                    self._make_room(topic.partitions)
+                    self._make_room(topic, topic.partitions)
                 elif topic.lacks_room:
-                    self._make_room(topic.lacks_room)
+                    self._make_room(topic, topic.lacks_room)
                 topic.advance(self._free_slots())
             except PenstockError as error:  # Kafka is away: the next round tries again
                 logger.warning("%s: %s", topic.name, error.message)
@@ -296,10 +296,10 @@ class Dispatcher:
                 if topic.prepare():
                     return
 
-    def _make_room(self, wanted: int) -> None:
+    def _make_room(self, needy: Topic, wanted: int) -> None:
         """For a topic that something has come to; those that have been quiet longest go cold."""
         free = self._free_slots()
-        others = (each for each in self._topics.values() if each.slots and not each.is_cold)
+        others = (each for each in self._topics.values() if each is not needy and each.slots and not each.is_cold)
         for topic in sorted(others, key=lambda each: each.quiet_since):
             if free >= wanted or time.monotonic() - topic.quiet_since < SHORTEST_QUIET_SECONDS:
                 return

@@ -7,6 +7,8 @@
     cold ──a record rings──▶ live ──far behind, and moving──▶ bulk
       ◀──quiet for minutes──      ◀──caught up, or stuck──
 
+A query that is pinned to bulk gear leaves it only while it is stuck.
+
 Only arithmetic and clocks here. Owned by ``topic_query.py``.
 """
 
@@ -65,7 +67,7 @@ class Gearbox:
         self._moved_at = self._looked_at = now
         self._progress = -1
         if self.pin != "auto":
-            return self.pin
+            return self._pinned(now)
         if may_rest and self._quiet_seconds and not backlog and not self._is_awake:
             return "cold"
         self._is_awake = False
@@ -79,11 +81,14 @@ class Gearbox:
             self._moved_at = now
         if gear == "cold":
             return "live" if self._is_awake or self.pin == "live" else "bulk" if self.pin == "bulk" else "cold"
-        if self.pin != "auto":
-            return self.pin
+        if self.pin == "live" or (self.pin == "bulk" and gear == "live"):
+            return self._pinned(now)
         if gear == "live":
             return self._from_live(now, backlog, is_idle)
         return self._from_bulk(now, backlog)
+
+    def _pinned(self, now: float) -> Gear:
+        return "bulk" if self.pin == "bulk" and now >= self._bulk_from else "live"
 
     def _from_live(self, now: float, backlog: Callable[[], int], is_idle: Callable[[], bool]) -> Gear:
         if self._quiet_seconds and now - self._moved_at > self._quiet_seconds:
@@ -99,11 +104,15 @@ class Gearbox:
         return "bulk" if is_moving and now >= self._bulk_from and backlog() >= BULK_ROWS else "live"
 
     def _from_bulk(self, now: float, backlog: Callable[[], int]) -> Gear:
+        is_pinned = self.pin == "bulk"
         if now - self._moved_at > STUCK_SECONDS:
+            if is_pinned and backlog() <= 0:
+                self._moved_at = now  # there is nothing to do: look again later
+                return "bulk"
             self._bulk_from = now + self._stay_seconds
             self._stay_seconds = min(2 * self._stay_seconds, LONGEST_STAY_SECONDS)
             return "live"
-        if now - self._looked_at < LOOK_SECONDS:
+        if is_pinned or now - self._looked_at < LOOK_SECONDS:
             return "bulk"
         self._looked_at, self._looked_progress = now, self._progress
         return "live" if backlog() <= NEAR_ROWS else "bulk"

@@ -3,6 +3,7 @@
     a lane holds up the others ─▶ its worker parks it (ledger) ─▶ a query of its own goes on with it
     a lane is far behind at a start ─▶ the same, without holding up anybody first
     a query of its own has caught up ─▶ it lets go ─▶ the shared query is replaced, with the lane in it
+    Spark has no free slots for a query of its own ─▶ the same, until there are free slots again
     a subscription is pinned to bulk gear, others are not ─▶ it has a query of its own for good
 
 So one slow subscriber is its own problem: the others neither wait for it nor read again what it still needs. Owned by
@@ -22,6 +23,7 @@ from penstock.errors import Rejected
 from penstock.filter.check import require_valid
 from penstock.kafka.ledger import LaneKey
 from penstock.pipeline.running import Environment, cluster_of
+from penstock.pipeline.settling import Settling
 from penstock.pipeline.start import Lane
 from penstock.pipeline.topic_query import StoppedLanes, TopicQuery
 
@@ -33,6 +35,9 @@ SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as
 LONGEST_STAY_SECONDS = 300.0
 RESET_SECONDS = 35.0  # longest wait for what is in flight when a subscription is reset
 ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
+MOST_REFUSALS = (
+    5  # of an isolated query for lack of task slots, in some eight seconds; then the lanes are shared again
+)
 NO_QUERY_YET = "the limit of such queries (PENSTOCK_PRIVATE_QUERIES) is reached; slow subscriptions take turns"
 
 
@@ -64,12 +69,15 @@ class Topic:
         self._private: dict[str, TopicQuery] = {}  # by uid
         self._apart: dict[str, set[int]] = {}  # uid: its partitions that are not for the shared query; in turn
         self._returning: dict[str, set[int]] = {}  # taken back in this round
-        self._grown_at: dict[str, float] = {}  # uid: when a partition of it was last set apart
+        self._gathering: dict[str, Settling] = {}  # uid: its query waits for further partitions of it
         self._stays: dict[str, float] = {}  # uid: how long at least, the next time
         self._reset_asked: set[str] = set()  # uids
         self._resetting: dict[str, Resetting] = {}  # by uid: no query serves them until they are moved
         self._waiting: frozenset[str] = frozenset()  # uids of isolated subscriptions for which there is no query now
-        self._topic_id: str | None = None
+        self._is_crowded = (
+            False  # the shared query serves lanes that should be isolated, since there were no free slots
+        )
+        self._topic_id: str | None = None  # the last one that is known: the shared query has none while it is stopped
 
     # ── what others ask ───────────────────────────────────────────────────────────────────────────
 
@@ -125,7 +133,8 @@ class Topic:
 
     @property
     def lacks_room(self) -> int:
-        return self._shared.lacks_room
+        """How many task slots its queries were refused for."""
+        return self._shared.lacks_room + sum(query.lacks_room for query in self._private.values())
 
     def wake(self) -> None:
         """A record has come while it was cold."""
@@ -160,12 +169,13 @@ class Topic:
             self._resetting.pop(uid, None)  # applied when it is served again
         self._stop_reset({each.uid for each in self.serving})
         moving = self._move_stopped()
-        if self._topic_id not in (None, self._shared.topic_id):
-            self._take_all_back()  # the topic was made anew
-        self._topic_id = self._shared.topic_id
         if self._shared.topic_id is not None:
+            if self._topic_id not in (None, self._shared.topic_id):
+                self._take_all_back()  # the topic was made anew
+            self._topic_id = self._shared.topic_id
             self._serve_parked(self._parked())
             self._bring_back()
+            self._use_new_room(free_slots)
         pinned = self._pinned_apart()
         self._shared.wanted = self.serving
         self._shared.gearbox.pin = self._pin_of(each for each in self.serving if each.uid not in pinned)
@@ -185,8 +195,8 @@ class Topic:
             for uid in moving:
                 del self._resetting[uid]
         self._returning.clear()
-        if self._shared.topic_id is not None:
-            self._advance_private(free_slots + before - self.slots)
+        if self._topic_id is not None:
+            self._advance_private(free_slots + before - self.slots - self._shared.lacks_room)
         self._waiting = frozenset(self._apart.keys() - self._private.keys() - self._resetting.keys())
         if len(self._private) < self._environment.settings.private_queries:
             self._waiting = frozenset()  # they get one in a moment
@@ -248,16 +258,21 @@ class Topic:
             partitions = self._apart.setdefault(uid, set())
             if partition not in partitions:
                 partitions.add(partition)
-                self._grown_at[uid] = time.monotonic()
+                self._gathering.setdefault(uid, Settling(GATHER_SECONDS)).note()
                 if uid in self._private:
                     self._private[uid].must_restart = True
 
     def _bring_back(self) -> None:
-        """Those that have caught up; all at once, so that the shared query is replaced once."""
+        """Those that have caught up, or find no task slots; all at once: the shared query is replaced once."""
         if not self._shared.is_settled:
             return  # a query that cannot be replaced would leave them out
         pinned = self._pinned_apart()
         for uid, query in list(self._private.items()):
+            if query.refusals >= MOST_REFUSALS and uid not in pinned:
+                logger.warning("%s shares the query of its topic: too few free task slots", self._name_of(uid))
+                self._take_back(uid)
+                self._is_crowded = True
+                continue
             since = query.running_since
             stay = self._stays.get(uid, SHORTEST_STAY_SECONDS)
             if since is None or time.time() - since < stay or uid in pinned or not self._has_caught_up(uid):
@@ -265,6 +280,12 @@ class Topic:
             logger.info("%s has caught up and shares the query of its topic again", self._name_of(uid))
             self._take_back(uid)
             self._stays[uid] = min(2 * stay, LONGEST_STAY_SECONDS)
+
+    def _use_new_room(self, free_slots: int) -> None:
+        """Slow lanes that found no task slots can be isolated again after a new start of the shared query."""
+        if self._is_crowded and self._shared.is_settled and free_slots >= self._shared.topic_partitions:
+            self._is_crowded = False  # once: the start may find that there is still too little room
+            self._shared.must_restart = not self._shared.may_park
 
     def _has_caught_up(self, uid: str) -> bool:
         topic_id, ledger = str(self._shared.topic_id), self._environment.ledger
@@ -282,6 +303,7 @@ class Topic:
             del self._private[uid]
         if uid in self._apart:
             self._returning[uid] = self._apart.pop(uid)
+            self._gathering.pop(uid, None)
             self._shared.must_restart = True
 
     def _stop_reset(self, uids: Collection[str]) -> None:
@@ -326,8 +348,10 @@ class Topic:
             if uid in self._resetting:
                 continue
             is_whole = len(partitions) >= self._shared.topic_partitions
-            if not is_whole and time.monotonic() - self._grown_at[uid] < GATHER_SECONDS:
+            gathering = self._gathering.get(uid)
+            if gathering is not None and not (is_whole or gathering.take()):
                 continue
+            self._gathering.pop(uid, None)
             if uid not in self._private:
                 if len(self._private) >= self._environment.settings.private_queries:
                     continue
@@ -346,7 +370,7 @@ class Topic:
         if not waiting or len(self._private) < self._environment.settings.private_queries:
             return
         for uid, query in list(self._private.items()):
-            if query.running_since is not None and time.time() - query.running_since > ROTATE_SECONDS:
+            if time.time() - (query.running_since or query.made_at) > ROTATE_SECONDS:
                 query.stop()
                 del self._private[uid]
                 self._apart[uid] = self._apart.pop(uid)  # behind those who wait

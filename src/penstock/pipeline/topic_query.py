@@ -69,6 +69,8 @@ class TopicQuery:
         self.may_rest = not uid  # in cold gear, while there is nothing to do
         self.must_restart = False  # set when the start has to be found anew: a reset, more partitions
         self._refused_slots = 0
+        self.refusals = 0  # starts in a row for which Spark had too few free slots
+        self.made_at = time.time()
         self._was_cold = False
         self._unpreparable: QueryPlan | None = None
         self._prepared: PreparedQuery | None = None  # from the plan of what is cold
@@ -163,6 +165,8 @@ class TopicQuery:
                 self._failures = 0
             if self._ends_soon(running) and len(running.partitions) <= free_slots:
                 self._start_or_replace(free_slots, running.gear)
+            elif self.report.state != "running":  # another query could not be started, and none is needed any more
+                self.report = msgspec.structs.replace(self.report, state="running", reason="", since=running.since)
 
     def _ends_soon(self, running: Running) -> bool:
         """Whether its real-time batch is about to end. At the end all lanes wait for slow subscribers; nobody waits
@@ -348,6 +352,7 @@ class TopicQuery:
         if gear is None or (gear == "cold" and (beginning.backlog or beginning.behind)):
             gear = self._first_gear(beginning, free_slots)
         self._refused_slots = partitions if gear != "cold" and partitions > free_slots else 0
+        self.refusals = self.refusals + 1 if self._refused_slots else 0
         if self._refused_slots:
             raise Misconfigured(
                 f"topic {self.topic} needs {partitions} free task slots, one per partition, and Spark has "

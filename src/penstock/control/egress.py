@@ -34,10 +34,11 @@ from penstock.control.kinds import (
     status_of,
     uid_of,
 )
-from penstock.control.loops import Loop
+from penstock.control.loops import Loop, is_same_address
 from penstock.control.starts import LATEST, Asked, Starts
 
 GONE_REASON = "410 Gone"
+DEAD_LETTERS_RETURN = "the dead letter sink is where its events come from: what fails would come back to it"
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,8 @@ def dead_letter_sink(
         return None
     sink = resolve(delivery["deadLetterSink"], namespace, lookup)
     own = (status_of(owner).get("address") or {}).get("url") if owner is not None else None
-    if sink.url and sink.url == own:
-        why = "the dead letter sink is where its events come from: what fails would come back for ever"
-        return Resolved(None, "DeadLetterSinkLoops", why)
+    if sink.url and own and is_same_address(sink.url, own):
+        return Resolved(None, "DeadLetterSinkLoops", DEAD_LETTERS_RETURN)
     return sink
 
 

@@ -47,7 +47,7 @@ def test_public_addresses_are_reached_under_either_policy(address: str) -> None:
     ("host", "address"),
     [
         ("127.0.0.1", "127.0.0.1"), ("0x7f000001", "127.0.0.1"), ("2852039166", "169.254.169.254"),
-        ("0251.0376.0251.0376", "169.254.169.254"), ("127.1", "127.0.0.1"), ("::1", "::1"),
+        ("0251.0376.0251.0376", ""), ("127.1", "127.0.0.1"), ("::1", "::1"),
         ("1.example", ""), ("kafka", ""), ("", ""),
     ],
 )  # fmt: skip
@@ -83,7 +83,21 @@ def test_what_is_more_than_a_host_is_none(text: str) -> None:
     assert not is_host(text)
 
 
-@pytest.mark.parametrize("text", ["kafka", "a.example.", "my_host", "1.example", "8.8.8.8", "127.1", "2001:db8::1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kafka",
+        "a.example.",
+        "my_host",
+        "1.example",
+        "01.example",
+        "8.8.8.8",
+        "127.1",
+        "0.0.0.0",
+        "10.0.0.1",
+        "2001:db8::1",
+    ],
+)
 def test_names_and_addresses_are_hosts(text: str) -> None:
     """A name, also with a dot at its end, and an address in each of its forms."""
     assert is_host(text)
@@ -130,7 +144,8 @@ def test_a_server_is_checked_in_every_form(servers: str) -> None:
     "text",
     [
         "0169.0254.0169.0254", "169.254.169.254.", "1.2.3.4.5", "256.1.1.1", "0xa9.0xfe.0xa9.0xfeg.1", "a.0x7f",
-        "a.1", "a.1.", "kafka.0x", "127.0.0.08", "99999999999",
+        "a.1", "a.1.", "kafka.0x", "127.0.0.08", "99999999999", "168.63.129.016", "010.0.0.1", "00.0.0.1", "0177.1",
+        "0xa9.0376.1.1", "017700000001", "8.8.8.08.",
     ],
 )  # fmt: skip
 def test_a_name_that_ends_in_a_number_is_no_host(text: str) -> None:

@@ -36,8 +36,20 @@ ALWAYS_REFUSED = [
     "0xa9fea9fe",
     "0251.0376.0251.0376",
     "169.254.43518",
+    "168.63.129.016",  # Java's Kafka client reads it as 168.63.129.16, the resolver as 168.63.129.14
+    "0169.0254.0169.0254",
 ]
-NOT_PUBLIC = [*ALWAYS_REFUSED, "fec0::1", "127.0.0.1", "::1", "10.0.0.1", "fd00::1", "127.1", "64:ff9b::7f00:1"]
+NOT_PUBLIC = [
+    *ALWAYS_REFUSED,
+    "fec0::1",
+    "127.0.0.1",
+    "::1",
+    "10.0.0.1",
+    "fd00::1",
+    "127.1",
+    "64:ff9b::7f00:1",
+    "010.0.0.1",
+]
 INJECTED = [
     "user:pw@169.254.169.254/x?y#",
     "user:pw@printer.example",

@@ -3,12 +3,13 @@
 from datetime import UTC, datetime
 
 from penstock.contract.model import REPORT_TOPIC, QueryReport, encode
+from penstock.control.egress import DEAD_LETTERS_RETURN
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.ledger import LaneKey, read_ledger
 from penstock.kafka.table import put
 from tests.control.conftest import TOPIC, Running, produce, starts
-from tests.control.objects import annotated, broker, config_map, trigger
+from tests.control.objects import annotated, broker, config_map, referred, sink, source, trigger
 from tests.sink import Answer
 from tests.waiting import until
 
@@ -181,3 +182,16 @@ def test_a_query_that_fails_makes_its_triggers_say_so(running: Running, kafka: K
     assert "slots" in running.condition("Trigger", "audit", "SubscriptionReady", "False")["message"]
     put(producer, REPORT_TOPIC, f"query/{TOPIC}", None)
     running.ready("Trigger", "audit")
+
+
+def test_a_dead_letter_sink_that_writes_to_the_topic_of_its_source_is_refused(
+    running: Running, kafka: KafkaConnection
+) -> None:
+    """Kept promise: what fails never goes straight back to where it came from, also through another resource."""
+    running.apply(sink("archive", topic="archived", numPartitions=1))
+    running.ready("KafkaSink", "archive")
+    dead = {"deadLetterSink": referred("KafkaSink", "archive")}
+    running.apply(source("legacy", topics=["archived"], delivery=dead))
+    refused = running.condition("KafkaSource", "legacy", "ConsumerGroup", "False")
+    assert (refused["reason"], refused["message"]) == ("EndlessLoop", DEAD_LETTERS_RETURN)
+    assert running.agreement("KafkaSource/default/legacy") is None

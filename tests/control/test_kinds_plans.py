@@ -210,6 +210,22 @@ def test_a_source_is_a_subscription_for_each_topic_that_is_there() -> None:
     assert plan.shown["sinkUri"] == "http://sink.example/"
 
 
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (1, "topic t0 does not exist"),
+        (5, "topics t0, t1, t2, t3, t4 do not exist"),
+        (90_000, "topics t0, t1, t2, t3, t4 and 89,995 more do not exist"),
+    ],
+)
+def test_many_missing_topics_are_a_short_message(number: int, message: str) -> None:
+    """Kept promise: a condition names the first missing topics and the number of the others, so a status fits its
+    record."""
+    asked = stored(source(topics=[f"t{each}" for each in range(number)]), "uid")
+    served = egress.served(sources.plan(asked, among(), finding(OLD_ORDERS)), Told(), NOON)
+    assert (served.reason, served.message) == ("TopicMissing", message)
+
+
 def test_a_source_may_name_its_group_and_its_order() -> None:
     given = stored(source(consumerGroup="mine", ordering="key", delivery={"retry": 2}))
     [found] = sources.plan(given, among(), finding(OLD_ORDERS)).subscriptions

@@ -9,8 +9,9 @@ import pytest
 from penstock.contract.model import CONTRACT_TOPIC, RESOURCES_TOPIC
 from penstock.control.records import Records
 from penstock.control.secrets import LAST_APPLIED, Secrets, data_of
-from penstock.control.store import Invalid
+from penstock.control.store import Invalid, KafkaStore
 from penstock.errors import Misconfigured, Rejected
+from penstock.kafka import java_files, secret_files, topics
 from penstock.kafka.connection import KafkaConnection
 from tests.control.conftest import Running
 from tests.control.objects import annotated, secret, sink
@@ -124,3 +125,31 @@ def test_a_refusal_does_not_quote_it(running: Running) -> None:
     with pytest.raises(Invalid) as refused:
         running.apply({**APPLIED, "data": {"password": f"{WORD}!"}})
     assert WORD not in f"{refused.value} {refused.value.problems}"
+
+
+def test_a_secret_that_cannot_be_read_leaves_no_file(kafka: KafkaConnection, tmp_path: Path) -> None:
+    """Kept promise: when the record of a Secret or a KafkaSource cannot be read, deleting it deletes its credentials,
+    also the files for Java. Records whose names could be no file are deleted too."""
+    keys = [
+        "Secret/default/login",
+        "KafkaSource/default/legacy",
+        "Secret/default/../login",
+        *(f"Secret/default/{'x' * length}" for length in (253, 400)),
+    ]
+    topics.create_missing(kafka.admin(), [topics.TopicSpec(RESOURCES_TOPIC, 1, 1, topics.COMPACTED)])
+    records, secrets = Records(kafka, RESOURCES_TOPIC), Secrets(tmp_path)
+    records.load()
+    for key in keys:
+        records.put(key, b"{")
+    for namespace, name in (("default", "login"), ("kafkasources.default", "legacy"), ("default", "other")):
+        secrets.write(namespace, name, {"password": b"hunter2"})
+        (tmp_path / java_files.FOLDER / f"{namespace}.{name}").mkdir(parents=True)
+    store = KafkaStore(kafka, secrets)
+    store.load()
+    assert set(keys) <= store.unreadable().keys()
+    for key in keys:
+        assert store.delete(*key.split("/", 2)) is not None
+    assert not set(keys) & store.unreadable().keys()
+    assert secret_files.names(tmp_path) == ["default/other"]
+    assert [each.name for each in (tmp_path / java_files.FOLDER).iterdir()] == ["default.other"]
+    assert not set(keys) & Records(kafka, RESOURCES_TOPIC).load().keys()

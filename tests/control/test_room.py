@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from penstock.contract.model import RESOURCES_TOPIC
+from penstock.control import limits
 from penstock.control.guard.bodies import Bodies
 from penstock.control.kinds import key_of
 from penstock.control.limits import LimitReached, Limits
 from penstock.control.secrets import Secrets
 from penstock.control.settings import ControllerSettings
-from penstock.control.store import KafkaStore
+from penstock.control.store import Invalid, KafkaStore
 from penstock.errors import Unavailable
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.topics import COMPACTED, TopicSpec
-from tests.control.objects import config_map, trigger
+from tests.control.objects import config_map, source, trigger
 
 SMALL = Limits(bytes_in_all=20_000)
 
@@ -83,6 +84,32 @@ def test_stored_resources_stay_readable_under_a_lower_limit(clean: KafkaConnecti
     assert store.write_status(store.list("Trigger")[0], {"annotations": {"note": "x" * 100}})
     assert store.delete("ConfigMap", "default", "a")
     assert key_of(store.list("ConfigMap")[0]) == "ConfigMap/default/a"
+
+
+def test_a_source_reads_a_bounded_number_of_topics(
+    clean: KafkaConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept promise: no source has more topics than a status can hold. One that was stored with more can be paused,
+    changed and made smaller, but gets no further topics."""
+    store = loaded(clean, tmp_path, Limits())
+
+    def reading(number: int, **spec: Any) -> dict[str, Any]:
+        return source(topics=[f"t{each}" for each in range(number)], **spec)
+
+    with pytest.raises(Invalid, match=r"spec\.topics: 101 topics are too many: a source reads at most 100"):
+        store.apply(reading(101))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(limits, "MOST_TOPICS", 1_000)
+        store.apply(reading(150))
+    store = loaded(clean, tmp_path, Limits())
+    assert store.annotate("KafkaSource", "default", "legacy", {"penstock.dev/paused": "tea"})
+    assert store.apply(reading(150, consumers=2))[1] == "configured"
+    with pytest.raises(Invalid, match="151 topics"):
+        store.apply(reading(151))
+    for fewer in (120, 100):
+        assert store.apply(reading(fewer))[1] == "configured"
+    with pytest.raises(Invalid, match="120 topics"):
+        store.apply(reading(120))
 
 
 def test_the_limit_is_a_setting() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.contract.model import Delivery, Subscription
 from penstock.delivery.client import Answer, Post
-from penstock.delivery.dead_letter import dead_letter, verdict
+from penstock.delivery.dead_letter import dead_letter, for_sink, verdict
 from penstock.delivery.forms import are_wide, binary_lines, event_of
 from penstock.delivery.lane import Attempt
 from penstock.delivery.posts import post_of
@@ -46,7 +46,7 @@ def row(number: int, length: int, body: bytes = b"hello") -> Row:
 def dead_letter_of(event: Row, said: Answer, url: str = URL, **delivery: Any) -> Post:
     target = lane(url, delivery=Delivery(dead_letter_url="http://127.0.0.1:1/d", **delivery))
     attempt = Attempt(target, [event])
-    attempt.verdict = verdict(target.subscription, said, 1)
+    attempt.verdict = for_sink(verdict(target.subscription, said, 1), event, 16)
     return post_of(attempt, lambda _: None, 0.0)
 
 
@@ -104,7 +104,7 @@ def test_an_event_near_the_longest_body_is_taken_as_a_dead_letter() -> None:
     post = dead_letter_of(event, answer(WORST))
     assert len(post.body) <= LARGEST_BODY
     added = taken(post).attributes.keys() - event_of(event).attributes.keys()
-    assert added == {"knativeerrordest", "knativeerrorcode"}
+    assert added == {"knativebrokerttl", "knativeerrordest", "knativeerrorcode"}
 
 
 def test_what_is_added_is_bounded() -> None:

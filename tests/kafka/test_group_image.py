@@ -1,8 +1,11 @@
 """The public image of the ledger: shown in groups, and watched for what others set there."""
 
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from confluent_kafka import Consumer
 from tests.waiting import until
 
@@ -63,6 +66,44 @@ def test_a_position_is_shown_and_a_reset_of_an_idle_trigger_is_noticed(kafka: Ka
         groups.commit(shown.group, name, {0: 1}, "")
         until(lambda: resets, "the reset is noticed")
         assert resets[0] == shown
+    finally:
+        images.stop()
+        groups.close()
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_group_that_is_deleted_during_a_round_stays_deleted(
+    kafka: KafkaConnection, monkeypatch: pytest.MonkeyPatch, is_reset: bool
+) -> None:
+    """Kept promise: once a subscription is no longer shown, nothing is committed to its group, also by a round that
+    began before."""
+    name = f"deleted-{uuid.uuid4()}"
+    core = topics.TopicSpec(LEDGER_TOPIC, config=topics.COMPACTED)
+    topics.create_missing(kafka.admin(), [topics.TopicSpec(name), core])
+    shown = Subscription(name, "Trigger", "default", name, name, f"group-of-{name}", "http://localhost/")
+    ledger.StartPositions(kafka).write(name, name, "topic-id", {0: 4})
+    resets: list[Subscription] = []
+    images = GroupImages(Clusters(kafka, Path("nowhere")), ledger.FollowedLedger(kafka), resets.append)
+    groups, ask = Groups(kafka), Groups.offsets
+    groups.commit(shown.group, name, {0: 1}, "" if is_reset else MARK)
+    deleted_in: list[int] = []
+
+    def ask_and_delete(these: Groups, wanted: Iterable[str]) -> Any:
+        """As the controller does when somebody deletes the trigger at this moment."""
+        found = ask(these, wanted)
+        if not deleted_in:
+            deleted_in.append(images.rounds)
+            images.show({})
+            groups.delete(shown.group)
+        return found
+
+    monkeypatch.setattr(Groups, "offsets", ask_and_delete)
+    images.show({(name, "topic-id"): shown})
+    images.start()
+    try:
+        until(lambda: deleted_in and images.rounds > deleted_in[0], "the round is over")
+        assert ask(groups, [shown.group]).get(shown.group, {}) == {}
+        assert resets == []
     finally:
         images.stop()
         groups.close()

@@ -31,3 +31,31 @@ def test_a_record_that_is_too_large_fails_its_own_sending_only(kafka: KafkaConne
     until(is_settled, "every sending is answered")
     outbox.close()
     assert [bool(told[number]) for number in range(3)] == [False, True, False], told
+
+
+def test_a_reply_to_a_topic_made_anew_with_fewer_partitions_is_stored(kafka: KafkaConnection) -> None:
+    """Kept promise: a reply that was for a partition that is gone goes to one of the new partitions, once. The event
+    that it answers is not a failed attempt."""
+    topic, admin = "outbox-fewer", kafka.admin()
+    topics.create_missing(admin, [topics.TopicSpec(topic, 12)])
+    outbox = KafkaOutbox(kafka)
+
+    def is_settled() -> bool:
+        outbox.settle()
+        return outbox.waiting == 0
+
+    def send_all() -> list[str | None]:
+        told: list[str | None] = []
+        for key in range(30):
+            outbox.send(topic, [Record(b"%d" % key, b"reply", [])], told.append)
+        until(is_settled, "every sending is answered")
+        return told
+
+    assert send_all() == [None] * 30
+    [deleted] = admin.delete_topics([topic], operation_timeout=10).values()
+    deleted.result()
+    until(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
+    topics.create_missing(admin, [topics.TopicSpec(topic, 1)])
+    assert send_all() == [None] * 30
+    outbox.close()
+    assert topics.latest_offsets(admin, topic, 1) == {0: 30}

@@ -77,6 +77,7 @@ LONGEST_NAME = 253
 _NAME = re.compile(r"[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?)*\.?")
 _ZONED = re.compile(r"[0-9a-fA-F:.]+(%[a-zA-Z0-9._~-]+)?")  # an IP address, with a zone or without
 _SHORT = re.compile(r"[0-9][0-9a-fA-FxX.]*")  # forms like 127.1 and 0x7f000001
+_LEADING_ZERO = re.compile(r"(.*\.)?0[0-9].*")  # octal for the resolver, decimal for Java's Kafka client
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 _SERVER = re.compile(r"(.*):[0-9]{1,5}")
 
@@ -127,14 +128,14 @@ ALWAYS = AddressPolicy()  # the rule that no setting turns off
 def literal_address(host: str) -> str:
     """The address that a host is in itself, also in the short forms that the resolver takes (127.1, 0x7f000001).
 
-    Empty: the host is a name.
+    Empty: the host is a name, or a number that not all clients read in the same way.
     """
     if _ZONED.fullmatch(host):
         try:
             return str(_parsed(host))
         except ValueError:
             pass
-    if _SHORT.fullmatch(host):
+    if _SHORT.fullmatch(host) and not _LEADING_ZERO.fullmatch(host):
         try:
             return socket.inet_ntoa(socket.inet_aton(host))
         except OSError:

@@ -34,10 +34,12 @@ from penstock.control.kinds import (
     status_of,
     uid_of,
 )
-from penstock.control.loops import Loop
+from penstock.control.loops import Loop, is_same_address
 from penstock.control.starts import LATEST, Asked, Starts
 
 GONE_REASON = "410 Gone"
+MOST_NAMED = 5  # topics in a message
+DEAD_LETTERS_RETURN = "the dead letter sink is where its events come from: what fails would come back to it"
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,8 @@ def dead_letter_sink(
         return None
     sink = resolve(delivery["deadLetterSink"], namespace, lookup)
     own = (status_of(owner).get("address") or {}).get("url") if owner is not None else None
-    if sink.url and sink.url == own:
-        why = "the dead letter sink is where its events come from: what fails would come back for ever"
-        return Resolved(None, "DeadLetterSinkLoops", why)
+    if sink.url and own and is_same_address(sink.url, own):
+        return Resolved(None, "DeadLetterSinkLoops", DEAD_LETTERS_RETURN)
     return sink
 
 
@@ -185,7 +186,7 @@ def served(plan: Plan, told: Told, now: datetime) -> Condition:
     if plan.refused:
         return false(plan.served, "EndlessLoop", plan.refused)
     if plan.missing and plan.names_topics:
-        return false(plan.served, "TopicMissing", f"topic {', '.join(plan.missing)} does not exist")
+        return false(plan.served, "TopicMissing", _missing(plan.missing))
     if not plan.subscriptions:
         return unknown(plan.served, "NotSubscribed", plan.waits_for or "waits for what it refers to")
     first = plan.subscriptions[0]
@@ -215,6 +216,13 @@ def served(plan: Plan, told: Told, now: datetime) -> Condition:
             if version != each.version:
                 return unknown(plan.served, "TakingOver", "the dispatcher does not serve the last change yet")
     return true(plan.served, "MayLoop", plan.remark) if plan.remark else true(plan.served)
+
+
+def _missing(topics: Sequence[str]) -> str:
+    if len(topics) == 1:
+        return f"topic {topics[0]} does not exist"
+    more = f" and {len(topics) - MOST_NAMED:,} more" if len(topics) > MOST_NAMED else ""
+    return f"topics {', '.join(topics[:MOST_NAMED])}{more} do not exist"
 
 
 def _served_version(subscription: Subscription, told: Told) -> str | None:

@@ -78,6 +78,8 @@ def _unless_gone(world: World, resource: Resource, plan: Plan) -> Plan:
 
 def _unless_looping(world: World, resource: Resource, plan: Plan) -> Plan:
     known = world.contract.map(world.settings.ingress_url)
+    if any(known.returns_dead_letters(each) for each in plan.subscriptions):
+        return replace(plan, subscriptions=(), refused=egress.DEAD_LETTERS_RETURN)
     found = [loop for each in plan.subscriptions if (loop := known.loop(each)) is not None]
     return egress.looping(plan, found) if found else plan
 

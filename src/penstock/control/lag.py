@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.contract.model import HOME, Cluster, place_of
+from penstock.contract.model import Cluster, place_of
 from penstock.control import egress_steps, starts
-from penstock.control.ingress import Topic
+from penstock.control.ingress import Topic, noted_cluster
 from penstock.control.kinds import EGRESS, Resource, key_of
 from penstock.control.world import World
 from penstock.errors import PenstockError
@@ -83,11 +83,23 @@ class LagReader:
         """The topics that it reads, as far as it has a start there. Nobody is asked."""
         agreed = self._world.contract.subscriptions(key_of(resource))
         clusters = {each.topic: each.cluster for each in agreed}
+        noted = noted_cluster(resource)  # for a topic without an agreement, for example if there is no subscriber
         return [
-            Topic(name, start.topic_id, len(start.positions), clusters.get(name, HOME))
+            Topic(name, start.topic_id, len(start.positions), clusters.get(name, noted))
             for name, start in starts.noted_starts(resource).items()
-            if name and start.topic_id
+            if name and start.topic_id and (name in clusters or self._may_ask(noted))
         ]
+
+    def _may_ask(self, cluster: Cluster) -> bool:
+        """A login is used only where something agreed uses it: its Secret may exclude the servers by now."""
+        if not cluster.secret:
+            return True
+        agreements = self._world.contract.agreements().values()
+        used = [each.cluster for of in agreements for each in of.routes]
+        used += [each.cluster for of in agreements for each in of.subscriptions]
+        return any(
+            (each.bootstrap_servers, each.secret) == (cluster.bootstrap_servers, cluster.secret) for each in used
+        )
 
 
 def _ends(admin: Any, topic: Topic) -> dict[int, int]:

@@ -1,16 +1,17 @@
-"""Limits of what is stored: partitions, resources, bytes. Pure; the store asks before it writes."""
+"""Limits of what is stored: partitions, topics, resources, bytes. Pure; the store asks before it writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.control import json_content
-from penstock.control.kinds import CHANNEL, SINK, Resource, namespace_of
+from penstock.control.kinds import CHANNEL, SINK, SOURCE, Resource, namespace_of
 from penstock.control.settings import ControllerSettings
 from penstock.errors import Rejected
 from penstock.filter.check import Problem
 
 RESERVE = 1.1  # with a full store, subscriptions can still be paused and resumed
+MOST_TOPICS = 100  # of a KafkaSource: its status has a position for each of them
 REMEDY = "delete some that are not needed, or start the controller with a higher {setting}"
 
 
@@ -43,6 +44,10 @@ class Limits:
         if asked > self.partitions and (old is None or asked != _partitions(old)):
             most = f"the setting most_partitions allows at most {self.partitions:,}"
             found.append(Problem("spec.numPartitions", f"{asked:,} are too many: {most}"))
+        topics = _topics(resource)
+        if topics > MOST_TOPICS and (old is None or topics > _topics(old)):
+            message = f"{topics:,} topics are too many: a source reads at most {MOST_TOPICS}; use several sources"
+            found.append(Problem("spec.topics", message))
         size = size_of(resource)
         if size > self.resource_bytes and (old is None or size > size_of(old)):
             message = f"the resource has {size:,} bytes; at most {self.resource_bytes:,} are stored"
@@ -83,3 +88,8 @@ def _partitions(resource: Mapping[str, Any]) -> int:
         return 0
     asked = (resource.get("spec") or {}).get("numPartitions")
     return asked if isinstance(asked, int) else 0
+
+
+def _topics(resource: Mapping[str, Any]) -> int:
+    topics = (resource.get("spec") or {}).get("topics") if resource["kind"] == SOURCE.name else None
+    return len(topics) if isinstance(topics, list) else 0

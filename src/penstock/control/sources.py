@@ -122,8 +122,12 @@ def _check(data: dict[str, bytes]) -> None:
 
 
 def kept_secret(source: Resource) -> tuple[str, str]:
-    """A namespace has no dot, so this is nobody else's."""
-    return f"kafkasources.{namespace_of(source)}", name_of(source)
+    return copy_of(namespace_of(source), name_of(source))
+
+
+def copy_of(namespace: str, name: str) -> tuple[str, str]:
+    """Where the credentials of a source are kept. A namespace has no dot, so this is nobody else's."""
+    return f"kafkasources.{namespace}", name
 
 
 def _credentials(source: Resource, around: Surroundings) -> dict[str, bytes] | None:

@@ -4,6 +4,7 @@ The Kubernetes store comes behind the same interface. A write is done when Kafka
 it from then on. There is one writer, the controller.
 """
 
+import contextlib
 import logging
 import threading
 import uuid
@@ -12,14 +13,23 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from penstock.contract.model import RESOURCES_TOPIC
-from penstock.control import json_content, stored_objects, validate
+from penstock.control import json_content, sources, stored_objects, validate
 from penstock.control.admission import Stamp, Verdict, admitted
 from penstock.control.conditions import timestamp
-from penstock.control.kinds import SECRET, Resource, annotations_of, is_being_deleted, key_of, name_of, namespace_of
+from penstock.control.kinds import (
+    SECRET,
+    SOURCE,
+    Resource,
+    annotations_of,
+    is_being_deleted,
+    key_of,
+    name_of,
+    namespace_of,
+)
 from penstock.control.limits import Limits
 from penstock.control.records import Records
 from penstock.control.secrets import Secrets
-from penstock.errors import Rejected
+from penstock.errors import Misconfigured, Rejected
 from penstock.filter.check import Problem
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.secret_files import Data
@@ -200,10 +210,15 @@ class KafkaStore:
             return self._write(self._versioned(marked), "MODIFIED")
 
     def _delete_unreadable(self, kind: str, namespace: str, name: str) -> Resource | None:
-        """Its parts cannot be read, so only the record and its contract are deleted."""
+        """Its parts cannot be read, so only the record, its contract and its files with credentials are deleted."""
         key = f"{kind}/{namespace}/{name}"
         if key not in self._unreadable:
             return None
+        with contextlib.suppress(Misconfigured):  # the key of a record may be any text; only valid names have files
+            if kind == SECRET.name:
+                self._secrets.remove(namespace, name)
+            elif kind == SOURCE.name:
+                self._secrets.remove(*sources.copy_of(namespace, name))
         self._records.put(key, None)
         self._note(key)
         return {"kind": kind, "metadata": {"namespace": namespace, "name": name}}

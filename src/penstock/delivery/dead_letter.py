@@ -8,7 +8,7 @@ without which the dead letter can be understood are left out where they do not f
 import base64
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from penstock.contract.model import DeadLetter, Subscription, encode
 from penstock.delivery.client import Answer
 from penstock.delivery.forms import WIDE_BYTES, WIDE_LINES, binary_lines, event_of, is_structured, traces
-from penstock.delivery.reply import header_fields
+from penstock.delivery.reply import HOPS, LoopCut, header_fields, hops_left
 from penstock.delivery.row import Row
 from penstock.event.http import percent_encode_header
 from penstock.event.json_form import encode_event
@@ -27,10 +27,12 @@ LONGEST_DESTINATION = 512
 LONGEST_REASON = 1024
 MOST_EXTENSIONS = 16
 EXTENSIONS_BYTES = 4096  # of all names and values together
+MOST_LINES = WIDE_LINES + 2  # with the attributes that are left out where they do not fit
 LARGE_BYTES = 512 * 1024  # an event of this size that travels as JSON may be near the longest body of the sink
 ERROR = "knativeerror"
 ERROR_LINE = b"ce-" + ERROR.encode()
-NEEDED = (ERROR + "dest", ERROR + "code")
+NEEDED = (HOPS, ERROR + "dest", ERROR + "code")
+NO_HOP_LEFT = "; not sent to the dead letter sink: no hop is left in knativebrokerttl"
 EXTENSION_PREFIX = b"kne-"  # headers of the answer that become extensions of the dead letter
 EXTENSION_NAME = re.compile(rb"[a-z0-9]{1,64}")
 VISIBLE = re.compile(rb"[\x20-\x7e]{1,1024}")
@@ -63,6 +65,23 @@ def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdic
     return Verdict(answer.status, reason, attempts, {**attributes, **_extensions(answer)}, said)
 
 
+def for_sink(found: Verdict, row: Row, hop_limit: int) -> Verdict:
+    """The verdict with the count of hops for the sink. The sink may be a broker from which the event comes back, so a
+    dead letter has one hop less than its event, as a reply has.
+
+    Raises LoopCut when no hop is left.
+    """
+    left = hops_left(row, max(hop_limit, 1))  # also where no reply may follow, the first sink gets the event
+    if left <= 0:
+        raise LoopCut
+    return replace(found, attributes={HOPS: str(left - 1), **found.attributes})
+
+
+def cut(found: Verdict) -> Verdict:
+    """The verdict on an event that has no hop left."""
+    return replace(found, reason=found.reason[: LONGEST_REASON - len(NO_HOP_LEFT)] + NO_HOP_LEFT)
+
+
 def dead_letter_form(row: Row, found: Verdict, *, as_json: bool) -> tuple[list[bytes], bytes]:
     """Header lines and body of the event with the verdict; what an earlier failure left there is replaced."""
     own_bytes = sum(map(len, row.headers))
@@ -73,9 +92,9 @@ def dead_letter_form(row: Row, found: Verdict, *, as_json: bool) -> tuple[list[b
     if is_structured(row.headers):
         event = event_of(row)
         kept = {name: value for name, value in event.attributes.items() if not name.startswith(ERROR)}
-        lines, body = binary_lines(Event({**kept, **_fitting(found, room, len(kept))}, event.data))
+        lines, body = binary_lines(Event({**kept, **_fitting(found, room, len(kept), is_json=True)}, event.data))
         return lines + traces(row.headers), body
-    return dead_letter_lines(row, _fitting(found, room, len(row.headers))), row.body
+    return dead_letter_lines(row, _fitting(found, room, len(row.headers), is_json=as_json)), row.body
 
 
 def dead_letter_lines(row: Row, added: Mapping[str, str]) -> list[bytes]:
@@ -84,14 +103,14 @@ def dead_letter_lines(row: Row, added: Mapping[str, str]) -> list[bytes]:
     return kept + [_line(name, value) for name, value in added.items()]
 
 
-def _fitting(found: Verdict, room_bytes: int, number: int) -> dict[str, str]:
-    """What is added to an event that has so many attributes: the destination and the status always, the rest where
+def _fitting(found: Verdict, room_bytes: int, number: int, *, is_json: bool) -> dict[str, str]:
+    """What is added to an event that has so many attributes: hops, destination and status always, the rest where
     there is room."""
     added = {}
     for name, value in found.attributes.items():
         length = len(_line(name, value))
-        has_room = length <= room_bytes and (name.startswith(ERROR) or number < WIDE_LINES)
-        if has_room or name in NEEDED:
+        most = WIDE_LINES if not name.startswith(ERROR) else number + 1 if is_json else MOST_LINES
+        if (length <= room_bytes and number < most) or name in NEEDED:
             added[name] = value
             room_bytes -= length
             number += 1

@@ -24,7 +24,7 @@ from penstock.contract.model import GONE, REPORT_TOPIC, Gone, encode
 from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, Holds
 from penstock.delivery.burial import bury
 from penstock.delivery.client import Answer, Client
-from penstock.delivery.dead_letter import LONGEST_REASON, Verdict, verdict, without_password
+from penstock.delivery.dead_letter import LONGEST_REASON, Verdict, cut, for_sink, verdict, without_password
 from penstock.delivery.hold_up import HoldUp
 from penstock.delivery.lane import Attempt, Lane, Reply
 from penstock.delivery.outbox import Outbox
@@ -478,21 +478,28 @@ class Deliveries:
         self._failed(attempt, failure, may_retry=True)
 
     def _undeliverable(self, attempt: Attempt, answer: Answer) -> None:
-        """The subscriber gets no further attempt. The event goes to the dead letter sink, if there is one, with all
-        retries anew."""
+        """The subscriber gets no further attempt. The event goes to the dead letter sink with all retries anew, if
+        there is a sink and a hop is left."""
         lane = attempt.lane
         if attempt.verdict is not None:
             self._give_up(attempt)
             return
-        attempt.verdict = verdict(lane.subscription, answer, attempt.failures)
+        attempt.verdict = found = verdict(lane.subscription, answer, attempt.failures)
         for part in lane.split(attempt) if len(attempt.rows) > 1 else [attempt]:
             if self.tracing is not None:
                 self.tracing.undeliverable(part)
-            if lane.subscription.delivery.dead_letter_url:
+            if not lane.subscription.delivery.dead_letter_url:
+                self._give_up(part)
+                continue
+            try:
+                part.verdict = for_sink(found, part.rows[0], self._limits.reply_hops)
+            except LoopCut:
+                lane.counts.loops_cut += 1
+                part.verdict = cut(found)
+                self._give_up(part)
+            else:
                 part.failures = 0
                 self._post(part)
-            else:
-                self._give_up(part)
 
     def _give_up(self, attempt: Attempt) -> None:
         assert attempt.verdict is not None

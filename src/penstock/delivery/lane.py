@@ -93,7 +93,7 @@ class Counts:
     dead_lettered: int = 0
     given_up: int = 0
     replies: int = 0
-    loops_cut: int = 0  # replies not passed on, since they came through too many before
+    loops_cut: int = 0  # replies and dead letters not passed on, since no hop was left
     parked: int = 0  # times that the lane held up others
 
 

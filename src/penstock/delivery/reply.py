@@ -20,7 +20,7 @@ HOPS_LINE = b"ce-" + HOPS.encode() + b":"
 
 
 class LoopCut(Exception):
-    """The event has come through too many replies already."""
+    """The event has been passed on too often already, as a reply or as a dead letter."""
 
 
 def replies(answer: Answer, rows: Sequence[Row], hop_limit: int) -> list[Event]:
@@ -61,7 +61,7 @@ def header_fields(head: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def hops_left(row: Row, limit: int) -> int:
-    """How many more replies may follow this event; an event without a valid count has all of them."""
+    """How often what follows from this event may be passed on; an event without a valid count has all hops."""
     text = _hops_of(row)
     return min(int(text), limit) if text.isdigit() and len(text) < 10 else limit
 

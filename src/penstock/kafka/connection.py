@@ -36,6 +36,9 @@ REFUSALS = (
     KafkaError.ILLEGAL_SASL_STATE,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
+# A topic was made again with fewer partitions, and a record was for one of those that are gone. It was not written.
+# By now the producer knows the new partitions, so the record goes to one of them.
+PARTITION_GONE = (KafkaError._UNKNOWN_PARTITION, KafkaError._DESTROY)
 NOBODYS = TopicCollection(["penstock-is-anybody-there"])
 
 

@@ -148,6 +148,8 @@ class GroupImages:
 
     def _take_reset(self, subscription: Subscription, offsets: Mapping[int, int]) -> None:
         """What a consumer in the group commits is no reset; while it is there, nobody can set the group."""
+        if not any(each.uid == subscription.uid for each in self._shown.values()):
+            return  # deleted during this round: a commit would create the group again
         try:
             self._groups_of(subscription.cluster).commit(subscription.group, subscription.topic, offsets, "reset")
         except Misconfigured as error:
@@ -175,7 +177,8 @@ class GroupImages:
             for which in [which for which in here if here[which] is subscription]:
                 del here[which], due[which]
         for which in sorted(here):
-            self._show(here[which], self._positions(which, due[which]))
+            if which in self._shown:  # else deleted during this round: a commit would create the group again
+                self._show(here[which], self._positions(which, due[which]))
             del due[which]
 
     def _positions(self, which: tuple[str, str], partitions: Iterable[int]) -> dict[int, int]:

@@ -6,7 +6,7 @@ what waits here is bounded by what may be in flight.
 Replies go to the cluster of the topic that is served, everything else to home.
 
 Records travel in batches, and Kafka refuses one that is too large for its topic as a whole. So what it refuses goes
-once more by itself, and only what is too large then has failed.
+once more by itself, and only what is too large then has failed. A record whose partition is gone goes once more, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from penstock.contract.model import DEAD_LETTERS_TOPIC, REPORT_TOPIC
 from penstock.errors import PenstockError
 from penstock.event.kafka import Record
-from penstock.kafka.connection import KafkaConnection, Producer
+from penstock.kafka.connection import PARTITION_GONE, KafkaConnection, Producer
 
 Stored = Callable[[str | None], None]
 FLUSH_SECONDS = 2.0
@@ -99,6 +99,9 @@ class _Way:
     def _reported(
         self, topic: str, record: Record, ticket: "_Ticket", error: KafkaError | None, message: object
     ) -> None:
+        if error is not None and error.code() in PARTITION_GONE and self._producer is not None:
+            _produce(self._producer, topic, record, ticket.report)
+            return
         if error is None or error.code() not in TOO_LARGE:
             ticket.report(error, message)
             return

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from penstock.errors import PenstockError, Rejected, Unavailable
 from penstock.event.kafka import Record
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import PARTITION_GONE, KafkaConnection
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -26,9 +26,6 @@ Done = Callable[[PenstockError | None], None]
 
 POLL_SECONDS = 1.0
 PROBE_SECONDS = 1.0
-# A topic was made again with fewer partitions, and a record was for one of those that are gone. It was not written.
-# By now the producer knows the new partitions, so the record goes to one of them.
-PARTITION_GONE = (KafkaError._UNKNOWN_PARTITION, KafkaError._DESTROY)
 MOST_ATTEMPTS = 3
 RECORD_OVERHEAD_BYTES = 256 * 1024  # the head of a request, escaped and framed, beside its body
 

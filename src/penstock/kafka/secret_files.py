@@ -9,6 +9,7 @@ content is ever in an error.
 import base64
 import binascii
 import contextlib
+import errno
 import hashlib
 import hmac
 import json
@@ -87,7 +88,11 @@ def names(secrets_dir: Path) -> list[str]:
 def remove(secrets_dir: Path, name: str) -> None:
     """One that is gone already is fine."""
     path = path_of(secrets_dir, name)
-    path.unlink(missing_ok=True)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # no file has such a name
+            raise
     with contextlib.suppress(OSError):  # others are in there
         path.parent.rmdir()
 

@@ -211,7 +211,7 @@ LOOPS_CUT = Metric(
     "penstock_reply_loops_cut_total",
     "counter",
     "events",
-    "Replies that were not passed on, since they came through too many before.",
+    "Replies and dead letters that were not passed on, since no hop was left.",
     SUBSCRIPTION,
     "worker",
 )

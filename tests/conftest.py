@@ -133,7 +133,11 @@ def running_system(
         "--kafka-port",
         str(kafka_port),
     ]
-    started = system.run("up", "--detach", "--data-dir", str(data_dir), *ports, timeout=200)
+    try:
+        started = system.run("up", "--detach", "--data-dir", str(data_dir), *ports, timeout=200)
+    except subprocess.TimeoutExpired as error:
+        system.run("down", "--data-dir", str(data_dir))
+        pytest.fail(f"penstock up took too long: {error}\n{error.stdout!r}\n{error.stderr!r}")
     if started.returncode != 0:
         system.run("down", "--data-dir", str(data_dir))
         pytest.fail(f"penstock up failed:\n{started.stdout}{started.stderr}")

@@ -43,6 +43,7 @@ class Sink(Serving):
     def __init__(self) -> None:
         super().__init__()
         self.requests: list[Request] = []
+        self.answered: dict[str, float] = {}  # by path: when the last answer was written; time.time()
         self._by_path: dict[str, list[Request]] = {}
         self._answers: dict[str, Decide] = {}
         self._changed = threading.Condition()
@@ -112,16 +113,17 @@ class _Connection(HttpConnection):
         )
         answer = self._sink.take(request)
         if answer.delay_seconds:
-            asyncio.get_running_loop().call_later(answer.delay_seconds, self._send, answer)
+            asyncio.get_running_loop().call_later(answer.delay_seconds, self._send, answer, request.path)
         else:
-            self._send(answer)
+            self._send(answer, request.path)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: Answer, path: str) -> None:
         if self.transport.is_closing():
             return
         if answer.after is not None and not answer.after.is_set():
-            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._send, answer)
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._send, answer, path)
             return
         lines = [f"HTTP/1.1 {answer.status} -", f"content-length: {len(answer.body)}"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+        self._sink.answered[path] = time.time()
         self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body)

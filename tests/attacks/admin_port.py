@@ -75,7 +75,7 @@ class AdminPort:
         source: str = "127.0.0.1",
     ) -> http.client.HTTPConnection:
         """The same for an answer that has no end."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20, source_address=(source, 0))
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60, source_address=(source, 0))
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         for name, given in {"Host": self.host, **(headers or {})}.items():
             for value in [given] if isinstance(given, str) else given:

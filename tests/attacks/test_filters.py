@@ -111,7 +111,7 @@ def test_an_event_that_matches_slowly_holds_up_nobody(penstock_up: System, sink:
     notes = ["a" * 8000, "x" + " " * 7000 + "x", "aa " * 2600]
     for number in range(12):
         send(penstock_up, f"slow-{number}", note=notes[number % 3])
-    subscriber.wait_for(12, "/all", 60)
+    subscriber.wait_for(12, "/all", 150)
     remove(penstock_up, *resources)
 
 
@@ -137,9 +137,9 @@ def test_an_invalid_name_in_the_contract_is_reported_and_stops_nobody(
             value = table.values.get(QUERY + topic)
             return decode_report(value).refused.get(uid, "") if value else ""
 
-        assert "attribute names" in until(refused, "the report", 60)
+        assert "attribute names" in until(refused, "the report", 150)
         send(penstock_up, "after")
-        subscriber.wait_for(1, "/good", 60)
+        subscriber.wait_for(1, "/good", 150)
         assert not subscriber.at("/bad")
     finally:
         table.stop()

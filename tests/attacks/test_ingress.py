@@ -365,9 +365,15 @@ def test_framing_without_end_is_413(receiver: Receiver, path: str, rest: bytes) 
 def test_tiny_chunks_cost_little(receiver: Receiver, kafka: KafkaConnection) -> None:
     """A body in chunks of two bytes is stored byte for byte and costs a small multiple of itself."""
     data = bytes(range(256)) * 2_000
+    chunks = [b"2\r\n" + data[at : at + 2] + b"\r\n" for at in range(0, len(data), 2)]
+
+    def send(count: int) -> None:
+        whole = b"".join(chunks[:count]) + b"0\r\n\r\n"
+        assert receiver.raw(_head(CHUNKED) + b"\r\n" + whole).status == 202
+
+    send(len(chunks) // 20)  # what the first one takes is taken once
     before, stored = receiver.resident_kilobytes(), set(_stored(kafka))
-    chunks = b"".join(b"2\r\n" + data[at : at + 2] + b"\r\n" for at in range(0, len(data), 2)) + b"0\r\n\r\n"
-    assert receiver.raw(_head(CHUNKED) + b"\r\n" + chunks).status == 202
+    send(len(chunks))
     assert set(_stored(kafka)) - stored == {data}
     assert receiver.resident_kilobytes() - before < 15_000
 

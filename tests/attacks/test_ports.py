@@ -1,6 +1,7 @@
 """Attacks on the admin port and on the dispatcher's port: half requests, malformed ones, large ones, strangers."""
 
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -8,26 +9,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from penstock.access.tokens import make_token, read_token
+from penstock.access.tokens import read_token
 from penstock.contract.model import Agreement, Route
 from penstock.contract.questions import token_path
 from penstock.http.server import ServerThread, listen
 from penstock.kafka.clusters import Clusters
 from penstock.kafka.connection import KafkaConnection
+from penstock.pipeline.dispatch import serve_questions
 from penstock.pipeline.places import Places
 from penstock.pipeline.questions import LIMITS, Answers, Trials, application
 from penstock.pipeline.search import Searches
+from penstock.pipeline.settings import DispatcherSettings
 from penstock.ports import free_port
 from tests.attacks.raw import Wire, ask, wire
 from tests.waiting import until
 
 HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 TOKEN = "the-token-of-this-run"
-HALF_HEADS = 1000
+HALF_HEADS = 2000
 MOST_OPEN_FILES = 300
 MEGABYTE = 1024 * 1024
 
@@ -220,8 +224,9 @@ def test_what_is_too_large_is_refused_before_it_is_kept(port: Port, head: bytes,
 
 
 def test_half_heads_hold_little_memory(port: Port) -> None:
-    """Kept promise: with 1,000 half heads of 65 kB memory grows by little, and honest callers get their answers."""
+    """Kept promise: with 2,000 half heads of 65 kB memory grows by little, and honest callers get their answers."""
     assert port.is_healthy()
+    gc.collect()  # one of the ports is in this process
     before = port.resident_bytes()
     half = b"GET /healthz HTTP/1.1\r\n" + HOST + b"".join(b"x%d: %s\r\n" % (n, b"y" * 990) for n in range(65))
     held: list[Wire] = []
@@ -232,7 +237,7 @@ def test_half_heads_hold_little_memory(port: Port) -> None:
             if number % 10 == 9:
                 honest += port.is_healthy()
         assert honest >= 0.99 * HALF_HEADS / 10
-        assert port.resident_bytes() - before < 60 * MEGABYTE
+        assert port.resident_bytes() - before < 100 * MEGABYTE
     finally:
         for each in held:
             each.close()
@@ -330,11 +335,29 @@ def test_a_search_goes_nowhere_but_where_the_contract_says(dispatcher: Port, top
     assert "error" in answer.json
 
 
+def searching(token: str) -> bytes:
+    """A whole request with this token, for a topic that does not exist."""
+    body = b'{"topics": ["nowhere"]}'
+    head = f"POST /search HTTP/1.1\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + HOST + JSON + b"\r\n" + body
+
+
 def test_each_run_of_a_dispatcher_has_a_token_of_its_own(tmp_path: Path) -> None:
     """Kept promise: only the owner can read the file, and an older token is not accepted."""
     path = token_path(str(tmp_path), "")
-    first, second = make_token(path), make_token(path)
-    assert first != second == read_token(path)
+    settings = DispatcherSettings(data_dir=str(tmp_path), dispatcher_port=free_port())
+    clusters = Clusters(KafkaConnection("127.0.0.1:1", "attacked"), Path("/nowhere"))
+    environment = SimpleNamespace(settings=settings, session=None, clusters=clusters, vitals=Vitals())
+    earlier = ""
+    for _ in range(3):
+        server = serve_questions(cast(Any, environment), Places())
+        try:
+            token = read_token(path)
+            statuses = [ask(server.port, searching(each)).status for each in (token, earlier)]
+        finally:
+            server.stop()
+        assert statuses == [400, 401], "with its own token it is told that there is no such topic"
+        earlier = token
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert token_path(str(tmp_path), str(tmp_path / "other")) == tmp_path / "other"
 

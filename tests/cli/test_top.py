@@ -181,9 +181,9 @@ def test_a_terminal_is_drawn_until_q(controller: Bench) -> None:
             return True
 
         try:
-            until(lambda: read() and b"q quits" in seen and b"Trigger/default/audit" in seen, "a screen", 15)
+            until(lambda: read() and b"q quits" in seen and b"Trigger/default/audit" in seen, "a screen")
             os.write(ours, b"q")
-            until(lambda: not read() or process.poll() is not None, "the end", 10)
+            until(lambda: not read() or process.poll() is not None, "the end")
         finally:
             process.terminate()
     os.close(ours)

@@ -22,7 +22,7 @@ TRIGGERS: dict[str, dict[str, Any]] = {
     "codes": QUICK,
     "used-up": QUICK | {"retry": 2},
     "no-retry": {},
-    "linear": {"retry": 3, "backoffPolicy": "linear", "backoffDelay": "PT0.4S"},
+    "linear": {"retry": 3, "backoffPolicy": "linear", "backoffDelay": "PT2S"},
     "exponential": {"retry": 3, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S"},
     "wish": QUICK | {"retryAfterMax": "PT10S"},
     "long-wish": QUICK | {"retryAfterMax": "PT0.2S"},
@@ -83,7 +83,7 @@ def attempts(stage: Stage, status: int) -> int:
 @pytest.mark.parametrize("status", RETRIED)
 def test_status_that_is_tried_again(stage: Stage, status: int) -> None:
     """404, 408, 409, 429 and all from 500 on mean: not now. The event comes again."""
-    until(lambda: attempts(stage, status) >= 2, f"the second attempt after {status}", 10)
+    until(lambda: attempts(stage, status) >= 2, f"the second attempt after {status}")
     assert attempts(stage, status) == 2
     assert str(status) not in ids(stage.subscriber.at("/codes/dead"))
 
@@ -101,7 +101,7 @@ def test_status_that_is_final(stage: Stage, status: int) -> None:
 def test_status_that_means_taken(stage: Stage, status: int) -> None:
     """Any 2xx means that the event was taken: it comes once, and is no dead letter."""
     stage.came("/codes", str(status))
-    until(lambda: attempts(stage, 503) >= 2, "a retry of something else meanwhile", 10)
+    until(lambda: attempts(stage, 503) >= 2, "a retry of something else meanwhile")
     assert attempts(stage, status) == 1
     assert str(status) not in ids(stage.subscriber.at("/codes/dead"))
 
@@ -131,11 +131,11 @@ def test_nobody_listens(stage: Stage, url: str) -> None:
 
 def test_timeout(stage: Stage, url: str) -> None:
     """A subscriber that does not answer within ``timeout`` has not taken the event: it comes again."""
-    delays = itertools.chain([20.0], itertools.repeat(0.0))
+    delays = itertools.chain([60.0], itertools.repeat(0.0))
     stage.subscriber.answer("/hangs", with_=lambda _: Answer(200, delay_seconds=next(delays)))
     send(url, "a", "hangs")
-    first, second = stage.subscriber.wait_for(2, "/hangs", 15)
-    assert 0.25 < second.received - first.received < 15
+    first, second = stage.subscriber.wait_for(2, "/hangs")[:2]
+    assert 0.25 < second.received - first.received < 30
 
 
 def gaps(requests: list[Request]) -> list[float]:
@@ -154,8 +154,8 @@ def paces(stage: Stage, url: str) -> None:
 def test_linear_backoff(stage: Stage) -> None:
     """Linear: the same delay before each attempt."""
     waited = gaps(stage.subscriber.wait_for(4, "/linear"))
-    assert min(waited) > 0.38
-    assert waited[2] < 1.5, "exponential would be 1.6"
+    assert min(waited) > 1.9
+    assert waited[2] < 7, "exponential would be 8"
 
 
 @pytest.mark.usefixtures("paces")

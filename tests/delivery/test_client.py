@@ -24,7 +24,7 @@ def post_all(client: Client, url: str, count: int, answers: list[Answer]) -> Non
     goal = len(answers) + count
     for _ in range(count):
         client.send(Post(url, [b"ce-id:1"], b"{}", 5.0), None)
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 60.0
     while len(answers) < goal:
         assert time.monotonic() < deadline
         client.run_once(0.1)
@@ -280,8 +280,8 @@ def test_what_is_sent_after_the_process_stood_still_has_all_its_time(sink: Calla
     client = Client(lambda _, answer: answers.append(answer))
     for connections in ("new", "there"):
         for _ in range(4):
-            client.send(Post(subscriber.url + "/a", [b"ce-id:1"], b"{}", 0.3), connections)
-        stand_still(0.5)
+            client.send(Post(subscriber.url + "/a", [b"ce-id:1"], b"{}", 2.0), connections)
+        stand_still(2.5)
         until(lambda: client.run_once(0.01) or client.in_flight == 0, "all are finished")
     assert [each.status for each in answers] == [200] * 8
     assert subscriber.count("/a") == 8
@@ -294,17 +294,25 @@ def test_an_answer_that_came_while_the_process_stood_still_counts(sink: Callable
     answers: list[Answer] = []
     client = Client(lambda _, answer: answers.append(answer))
     post_all(client, subscriber.url + "/a", 5, answers)  # the connections are there
-    held = threading.Event()
+    held, released = threading.Event(), threading.Event()
     subscriber.answer("/hangs", with_=lambda _: Held(after=held))
-    client.send(Post(subscriber.url + "/hangs", [b"ce-id:1"], b"{}", 0.3), None)
+    subscriber.answer("/a", with_=lambda _: Held(after=released))
+    client.send(Post(subscriber.url + "/hangs", [b"ce-id:1"], b"{}", 2.0), None)
     for _ in range(4):
-        client.send(Post(subscriber.url + "/a", [b"ce-id:1"], b"{}", 0.3), None)
-    until(lambda: client.run_once(0.0) or subscriber.count("/hangs") == 1, "all are on their way")
-    stand_still(0.5)
+        client.send(Post(subscriber.url + "/a", [b"ce-id:1"], b"{}", 2.0), None)
+
+    def all_came() -> bool:
+        client.run_once(0.0)
+        return (subscriber.count("/hangs"), subscriber.count("/a")) == (1, 9)
+
+    until(all_came, "all are on their way")
+    assert len(answers) == 5
+    released.set()  # they are answered while nobody calls the client
+    stand_still(2.5)
     until(lambda: client.run_once(0.01) or len(answers) == 10, "all are finished")
     held.set()
     assert [each.status for each in answers[5:]] == [200] * 4 + [0]
-    assert answers[-1].error == "timed out after 0.3 s"
+    assert answers[-1].error == "timed out after 2 s"
     assert subscriber.count("/a") == 9
     client.close()
 
@@ -312,7 +320,7 @@ def test_an_answer_that_came_while_the_process_stood_still_counts(sink: Callable
 def test_an_answer_came_when_the_kernel_had_it(sink: Callable[[], Sink]) -> None:
     """Kept promise: a subscriber is not said to be slow because the worker was busy, or had no processor."""
     subscriber = sink()
-    delays = {"/soon": 0.15, "/later": 0.35}
+    delays = {"/soon": 1.0, "/later": 1.5}
     heard: dict[str, float] = {}
     client = Client(lambda path, _: heard.update({path: client.heard_at}))
     for path, seconds in delays.items():
@@ -320,10 +328,10 @@ def test_an_answer_came_when_the_kernel_had_it(sink: Callable[[], Sink]) -> None
         client.send(Post(subscriber.url + path, [b"ce-id:1"], b"{}", 5.0), path)
     until(lambda: client.run_once(0.0) or all(map(subscriber.count, delays)), "both are on their way")
     assert not heard
-    stand_still(0.7)
+    stand_still(4.0)
     until(lambda: client.run_once(0.01) or len(heard) == 2, "both are finished")
-    late = {path: heard[path] - subscriber.at(path)[0].received - seconds for path, seconds in delays.items()}
-    assert all(-0.01 < seconds < 0.1 for seconds in late.values()), late
+    late = {path: heard[path] - subscriber.answered[path] for path in delays}
+    assert all(-0.02 < seconds < 1.0 for seconds in late.values()), late  # when it was looked: after 2.5 s and more
     client.close()
 
 

@@ -219,7 +219,7 @@ def test_a_hanging_subscriber_is_cut_off_by_the_timeout(sink: MakeSink) -> None:
     subscriber = sink()
     answers = iter([Answer(200, delay_seconds=30.0), Answer(200)])
     subscriber.answer("/a", with_=lambda _: next(answers))
-    target = lane(subscriber.url + "/a", delivery=Delivery(retry=1, backoff_delay_seconds=0.01, timeout_seconds=0.2))
+    target = lane(subscriber.url + "/a", delivery=Delivery(retry=1, backoff_delay_seconds=0.01, timeout_seconds=2.0))
     with running(target) as rows:
         rows.offer(row(0))
     assert target.counts.delivered == 1
@@ -335,7 +335,7 @@ def test_a_parked_lane_does_not_retry_but_remembers(sink: MakeSink) -> None:
     with running(fails, lane(subscriber.url + "/good"), limits=Limits(unfinished_rows=20, may_park=True)) as rows:
         for offset in range(100):
             rows.offer(row(offset, (0, 1)))
-        subscriber.wait_for(100, path="/good", timeout_seconds=10)
+        subscriber.wait_for(100, path="/good")
         assert fails.is_drained
         tried = len(subscriber.at("/fails"))
     assert fails.failing == {0: tried}
@@ -348,12 +348,12 @@ def test_what_hangs_in_a_parked_lane_is_not_waited_for_for_ever(
     """Kept promise: however long a subscriber's timeout is, somebody goes on with its lane before long."""
     monkeypatch.setattr(deliver, "DRAIN_SECONDS", 0.5)
     subscriber = sink()
-    subscriber.answer("/hangs", delay_seconds=30.0)
+    subscriber.answer("/hangs", delay_seconds=300.0)
     hangs = lane(subscriber.url + "/hangs", window=2, delivery=Delivery(timeout_seconds=3600.0))
     with running(hangs, lane(subscriber.url + "/good"), limits=Limits(unfinished_rows=20, may_park=True)) as rows:
         for offset in range(100):
             rows.offer(row(offset, (0, 1)))
-        subscriber.wait_for(100, path="/good", timeout_seconds=10)
+        subscriber.wait_for(100, path="/good")
         until(lambda: hangs.is_drained, "it is drained")
     assert (hangs.progress.position, hangs.progress.beyond()) == (0, ())
 

@@ -27,7 +27,7 @@ from penstock.kafka.groups import Committed, Groups
 from penstock.ports import free_port
 
 pytestmark = needs_openssl
-LONGEST_SECONDS = 10.0
+LONGEST_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def refused(kafka: KafkaConnection, kind: type[PenstockError]) -> str:
         began = time.monotonic()
         with pytest.raises(PenstockError) as failure:
             ask()
-        assert time.monotonic() - began < LONGEST_SECONDS + 1
+        assert time.monotonic() - began < 2 * LONGEST_SECONDS
         said.append(failure.value)
     assert isinstance(said[0], kind), said
     text = " ".join(f"{each.message} {each.hint}" for each in said)
@@ -103,7 +103,7 @@ def test_a_wrong_password_is_said_at_once(secure: SecureKafka, mechanism: str) -
     """Kept promise: no silence and no endless tries; cluster and Secret are named."""
     began = time.monotonic()
     said = refused(secure.connection("SASLTLS", **secure.password("SASLTLS", mechanism, "wrong")), Misconfigured)
-    assert time.monotonic() - began < LONGEST_SECONDS
+    assert time.monotonic() - began < 2 * LONGEST_SECONDS
     assert said.startswith(f"Kafka at {secure.address('SASLTLS')} (Secret tests/kafka) does not let us in")
 
 
@@ -129,7 +129,7 @@ def test_a_broker_whose_certificate_has_expired_is_not_trusted(tmp_path: Path) -
     with tls_server(authority.keystore("stale", expired=True)) as address:
         began = time.monotonic()
         assert "expired" in refused(connection(address, data), Misconfigured)
-        assert time.monotonic() - began < LONGEST_SECONDS
+        assert time.monotonic() - began < 2 * LONGEST_SECONDS
 
 
 def test_without_a_certificate_nobody_gets_in_where_one_is_asked_for(secure: SecureKafka) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
+import pytest
 
 from penstock.contract.model import CONTRACT_TOPIC, Agreement, Subscription, encode
 from penstock.kafka.table import put
@@ -13,7 +14,7 @@ from tests.pipeline.test_dispatcher import MakeSink, World, ids
 from tests.pipeline.test_dispatcher import world as world
 from tests.waiting import until
 
-PACE_SECONDS = 0.1  # below the pause after which the dispatcher applies changes
+PACE_SECONDS = 0.15  # below the pause after which the dispatcher applies changes
 
 
 @contextmanager
@@ -52,6 +53,7 @@ def changing(world: World, guests: list[Subscription]) -> Iterator[Callable[[], 
     assert faults == []
 
 
+@pytest.mark.timeout(600)
 def test_changes_without_a_pause_do_not_keep_a_new_subscription_from_starting(world: World, sink: MakeSink) -> None:
     """Kept promise: while others change all the time, a new subscription is reported as served, and from then on its
     events arrive before the changes end."""
@@ -63,14 +65,14 @@ def test_changes_without_a_pause_do_not_keep_a_new_subscription_from_starting(wo
         report = world.report(first.topic)
         return report is not None and report.state == "running" and uid in report.subscriptions
 
-    until(lambda: all(serves(each.uid) for each in (first, *guests)), "all are served")
+    until(lambda: all(serves(each.uid) for each in (first, *guests)), "all are served", 150)
     with changing(world, guests) as changes:
         until(lambda: changes() >= 20, "the changes go on")
         for n in range(3):
             new = world.subscribe(f"{subscriber.url}/new-{n}", 1, first.topic, gear="live")
-            until(lambda uid=new.uid: serves(uid), "the new one is served")  # type: ignore[misc]
+            until(lambda uid=new.uid: serves(uid), "the new one is served", 150)  # type: ignore[misc]
             world.send(first.topic, [f"e{n}"], partition=0)
-            until(lambda n=n: f"e{n}" in ids(subscriber.at(f"/new-{n}")), "its event arrives")  # type: ignore[misc]
+            until(lambda n=n: f"e{n}" in ids(subscriber.at(f"/new-{n}")), "its event arrives", 150)  # type: ignore[misc]
             before = changes()
             until(lambda before=before: changes() > before, "the changes still go on")  # type: ignore[misc]
     subscriber.wait_for(3, "/first")

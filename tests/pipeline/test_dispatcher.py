@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from penstock.contract.model import (
@@ -49,7 +49,7 @@ from tests.sink import Request, Sink
 from tests.waiting import until
 
 MakeSink = Callable[[], Sink]
-ONE_MINUTE = 60
+ONE_MINUTE, TWO_MINUTES = 60, 120
 PAGE = 4096
 
 WRITTEN_MS = 1_577_836_800_123
@@ -155,18 +155,29 @@ class World:
 
     def counted(self, count: Callable[[Telemetry], int]) -> int:
         """The sum over all reports of the workers so far."""
-        told = 0
+        return sum(count(decode_telemetry(message.value())) for message in self.records(TELEMETRY_TOPIC))
+
+    def records(self, topic: str) -> list[Message]:
+        """All that are in a topic of one partition now."""
+        found: list[Message] = []
         consumer = self.kafka.consumer()
         try:
-            end = topics.latest_offsets(self.kafka.admin(), TELEMETRY_TOPIC, 1)[0]
-            consumer.assign([TopicPartition(TELEMETRY_TOPIC, 0, 0)])
+            end = topics.latest_offsets(self.kafka.admin(), topic, 1)[0]
+            consumer.assign([TopicPartition(topic, 0, 0)])
             while end > 0:
                 for message in consumer.consume(1000, 0.1):
-                    told += count(decode_telemetry(message.value()))
+                    found.append(message)
                     end = 0 if message.offset() + 1 >= end else end
         finally:
             consumer.close()
-        return told
+        return found
+
+    def gears(self, topic: str) -> list[str]:
+        """All gears that its query was reported to run in so far: one may pass before somebody looks."""
+        key = (QUERY + topic).encode()
+        values = [each.value() for each in self.records(REPORT_TOPIC) if each.key() == key]
+        reports = [decode_report(value) for value in values if value]
+        return [each.gear for each in reports if each.state == "running"]
 
     def write(self, topic: str, records: Sequence[Written]) -> None:
         """Records as they are, all into partition 0."""
@@ -179,7 +190,7 @@ class World:
         table = Table(self.kafka, DEAD_LETTERS_TOPIC).start()
         try:
             table.wait_until_current()
-            return [decode_dead_letter(value) for value in table.values.values()]
+            return [decode_dead_letter(value) for value in list(table.values.values())]
         finally:
             table.stop()
 
@@ -220,12 +231,16 @@ def test_a_quiet_topic_goes_cold_and_its_next_event_wakes_it(world: World, sink:
     subscription = world.subscribe(subscriber.url + "/cold")
     world.send(subscription.topic, ["a", "b"])
     subscriber.wait_for(2, "/cold", ONE_MINUTE)
-    until(lambda: world.gear(subscription.topic) == "live", "live gear")
-    until(lambda: world.gear(subscription.topic) == "cold", "cold gear")
+
+    def was_live_and_is_cold(since: int = 0) -> bool:
+        gears = world.gears(subscription.topic)[since:]
+        return "live" in gears and gears[-1] == "cold"
+
+    until(was_live_and_is_cold, "live gear, then cold gear", TWO_MINUTES)
+    before = len(world.gears(subscription.topic))
     world.send(subscription.topic, ["c", "d"])
     (*_, last) = subscriber.wait_for(4, "/cold", ONE_MINUTE)
-    until(lambda: world.gear(subscription.topic) == "live", "live gear again")
-    until(lambda: world.gear(subscription.topic) == "cold", "cold gear again")
+    until(lambda: was_live_and_is_cold(before), "live gear again, then cold gear again", TWO_MINUTES)
     assert sorted(ids(subscriber.at("/cold"))) == ["a", "b", "c", "d"]
     assert last.headers["ce-id"] in "cd"
 
@@ -238,7 +253,7 @@ def test_a_backlog_is_worked_off_in_bulk_gear(world: World, sink: MakeSink) -> N
     expected = [str(number) for number in range(24_000)]
     world.send(topic, expected)
     world.subscribe(subscriber.url + "/bulk", topic=topic, order="ordered")
-    until(lambda: world.gear(topic) == "bulk", "bulk gear")
+    until(lambda: "bulk" in world.gears(topic), "bulk gear")
     subscriber.wait_for(len(expected), "/bulk", ONE_MINUTE)
     until(lambda: world.gear(topic) in ("live", "cold"), "it has caught up")
     came = [int(each) for each in ids(subscriber.at("/bulk"))]
@@ -283,7 +298,9 @@ def test_an_event_that_makes_its_worker_fail_is_set_aside_though_nothing_comes(w
     subscription = world.subscribe(subscriber.url + "/stumble", partitions=1, order="ordered", gear="live")
     world.send(subscription.topic, ["before", "stumble"], partition=0)
     (letter,) = until(
-        lambda: [each for each in world.dead_letters() if each.uid == subscription.uid], "it is set aside"
+        lambda: [each for each in world.dead_letters() if each.uid == subscription.uid],
+        "it is set aside",
+        TWO_MINUTES,
     )
     assert (letter.offset, letter.outcome) == (1, "given up")
     assert set(ids(subscriber.at("/stumble"))) == {"before"}
@@ -297,7 +314,7 @@ def test_a_worker_that_fails_is_replaced_though_nothing_comes(world: World, sink
     until(lambda: world.gear(subscription.topic) == "live", "live gear")
     world.let_fail("claim")
     world.send(subscription.topic, ["only"], partition=0)
-    assert ids(subscriber.wait_for(1, "/claims", 20)) == ["only"]
+    assert ids(subscriber.wait_for(1, "/claims", TWO_MINUTES)) == ["only"]
 
 
 def test_a_worker_that_fails_before_its_first_record_is_replaced(world: World, sink: MakeSink) -> None:
@@ -313,11 +330,11 @@ def test_a_worker_that_fails_before_its_first_record_is_replaced(world: World, s
         report = world.report(first.topic)
         return report is not None and report.state == "running" and second.uid in report.subscriptions
 
-    until(is_served, "both are served")
-    assert time.monotonic() - began < RUNNING_SECONDS / 2  # which a dispatcher waits at most
+    until(is_served, "both are served", TWO_MINUTES)
+    assert time.monotonic() - began < RUNNING_SECONDS  # which a dispatcher waits at most
     world.send(first.topic, ["only"], partition=0)
-    subscriber.wait_for(1, "/first", 20)
-    subscriber.wait_for(1, "/second", 20)
+    subscriber.wait_for(1, "/first", TWO_MINUTES)
+    subscriber.wait_for(1, "/second", TWO_MINUTES)
 
 
 RUBBISH: list[tuple[bytes | None, list[tuple[str, bytes | None]]]] = [
@@ -402,7 +419,8 @@ def test_what_no_source_takes_is_counted(world: World, sink: MakeSink) -> None:
     trigger = world.subscribe(subscriber.url + "/counted", 1)
     world.write(trigger.topic, MIXED)
     subscriber.wait_for(2, "/counted", ONE_MINUTE)
-    until(lambda: world.bad_records(trigger.topic) == len(MIXED) - 2, "they are told")
+    # A query that begins anew counts again what it reads again.
+    until(lambda: world.bad_records(trigger.topic) >= len(MIXED) - 2, "they are told")
 
 
 @pytest.mark.scenario(25)
@@ -475,5 +493,6 @@ def test_transactions_are_delivered_and_their_gaps_only_counted(world: World, si
         producer.commit_transaction(30)
     subscriber.wait_for(60)
     assert sorted(ids(subscriber.requests), key=int) == [str(number) for number in range(60)]
-    # A query that was replaced meanwhile does not know of the gap before its first row.
-    until(lambda: 30 <= world.counted(lambda told: told.gaps.get(trigger.topic, 0)) <= 59, "the gaps are reported")
+    # A query that was replaced meanwhile does not know of the gap before its first row, or counts some again.
+    until(lambda: world.counted(lambda told: told.gaps.get(trigger.topic, 0)) >= 30, "the gaps are reported")
+    assert world.counted(lambda told: told.gaps.get(trigger.topic, 0)) <= 2 * 59

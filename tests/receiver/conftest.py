@@ -22,6 +22,6 @@ def address(kafka: KafkaConnection) -> Address:
 
 @pytest.fixture(scope="package")
 def receiver(kafka: KafkaConnection, address: Address) -> Iterator[Receiver]:
-    """Its limits are small, so that they are met quickly."""
-    with running(kafka, read_timeout_seconds=1.0) as one:
+    """It has the patience of all receivers of these tests."""
+    with running(kafka) as one:
         yield one

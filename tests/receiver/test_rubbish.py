@@ -1,5 +1,6 @@
 """Rubbish gets its 4xx, and nothing else happens: memory stays, the next request is served."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ import pytest
 
 from penstock.kafka.connection import KafkaConnection
 from tests.receiver.conftest import Address
-from tests.receiver.running import EVENT, Receiver, count, read_answer
+from tests.receiver.running import EVENT, Receiver, count, read_answer, running
 
 STRUCTURED = {"Content-Type": "application/cloudevents+json"}
 MEGABYTE = 1024 * 1024
@@ -110,16 +111,24 @@ def test_huge_url(receiver: Receiver) -> None:
 
 def test_huge_body(receiver: Receiver, address: Address) -> None:
     """413 for 50 MB, announced or in chunks, without holding them: memory stays flat."""
-    before = receiver.resident_kilobytes()
     announced = _request(address.path, b"X: y").replace(b"Content-Length: 2", b"Content-Length: 52428800")[:-2]
     chunked = _request(address.path, b"X: y").replace(b"Content-Length: 2", b"Transfer-Encoding: chunked")[:-2]
-    for head, piece in ((announced, b"z" * MEGABYTE), (chunked, b"100000\r\n" + b"z" * MEGABYTE + b"\r\n")):
+
+    def is_refused(head: bytes, piece: bytes, count: int) -> None:
         with receiver.connect() as connection:
-            connection.sendall(head)
-            for _ in range(50):
-                connection.sendall(piece)
+            with contextlib.suppress(ConnectionError):  # it may have ended the connection already
+                connection.sendall(head)
+                for _ in range(count):
+                    connection.sendall(piece)
             answer = read_answer(connection)
             assert (answer.status, answer.headers["connection"]) == (413, "close")
+
+    kinds = ((announced, b"z" * MEGABYTE), (chunked, b"100000\r\n" + b"z" * MEGABYTE + b"\r\n"))
+    for head, piece in kinds:
+        is_refused(head, piece, 2)  # what the first ones take is taken once
+    before = receiver.resident_kilobytes()
+    for head, piece in kinds:
+        is_refused(head, piece, 50)
     assert receiver.resident_kilobytes() - before < 10_000
 
 
@@ -130,25 +139,34 @@ def test_body_beyond_the_limit(receiver: Receiver, address: Address) -> None:
     assert receiver.send("/nobody", b"z" * MEGABYTE).status == 404
 
 
+@pytest.fixture(scope="module")
+def impatient(kafka: KafkaConnection) -> Iterator[Receiver]:
+    """A receiver that waits a second for the rest of a request."""
+    with running(kafka, read_timeout_seconds=1.0) as one:
+        yield one
+
+
 @pytest.mark.parametrize(
     "start", [b"POST / HTTP/1.1\r\nX: ", b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n"]
 )
-def test_slow_loris(receiver: Receiver, start: bytes) -> None:
+def test_slow_loris(impatient: Receiver, start: bytes) -> None:
     """A head or body that comes in drips is ended with 408, although there is always something coming."""
-    with receiver.connect() as connection:
+    with impatient.connect() as connection:
         connection.sendall(start)
         connection.settimeout(0.05)
         began = time.monotonic()
-        while time.monotonic() - began < 5:
+        while time.monotonic() - began < 60:
             try:
                 connection.sendall(b"a")
                 if connection.recv(1, socket.MSG_PEEK):
                     break
             except TimeoutError:
                 continue
-        connection.settimeout(5)
+            except ConnectionError:
+                break
+        connection.settimeout(30)
         assert read_answer(connection).status == 408
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 30
 
 
 def test_sender_that_leaves(receiver: Receiver, address: Address) -> None:

@@ -36,7 +36,7 @@ class Trial:
         except OSError:
             return []
 
-    def until(self, holds: Callable[[], Any], timeout_seconds: float = 15.0) -> None:
+    def until(self, holds: Callable[[], Any], timeout_seconds: float = 60.0) -> None:
         try:
             waiting.until(holds, "what was expected", timeout_seconds)
         except AssertionError as error:
@@ -69,7 +69,7 @@ def test_parts_start_and_end_in_order(trial: Trial) -> None:
     up = trial.start("store:0:9:later", "taker:1:0", "giver:1:1")
     trial.until_ready()
     up.terminate()
-    assert up.wait(10) == 0
+    assert up.wait(60) == 0
     notes = trial.lines("notes")
     assert notes[0] == "store started"
     assert sorted(notes[1:3]) == ["giver started", "taker started"]
@@ -110,7 +110,7 @@ def test_waiting_for_an_earlier_part_costs_nothing(trial: Trial) -> None:
 
 def test_a_start_that_must_succeed_gives_up_and_leaves_nothing(trial: Trial) -> None:
     up = trial.start("well:0:0", "unlucky:0:0:die", "--patience")
-    _, errors = up.communicate(timeout=15)
+    _, errors = up.communicate(timeout=60)
     assert up.returncode == 1
     assert b"unlucky died 3 times while starting" in errors
     assert trial.lines("notes")[-1] == "well ended"
@@ -130,7 +130,7 @@ def test_a_part_that_does_not_listen_is_killed_with_all_it_started(trial: Trial)
     trial.until_ready()
     run_id = trial.state()["run_id"]
     up.terminate()
-    assert up.wait(10) == 0
+    assert up.wait(60) == 0
     assert trial.alive(run_id) == []
 
 
@@ -138,7 +138,7 @@ def test_two_supervisors_in_one_directory_are_refused_with_the_pid_of_the_first(
     first = trial.start("one:0:0")
     trial.until_ready()
     second = trial.start("two:0:0")
-    _, errors = second.communicate(timeout=10)
+    _, errors = second.communicate(timeout=60)
     assert second.returncode == 1
     assert f"another `penstock up` (pid {first.pid}) runs in".encode() in errors
     assert "two started" not in trial.lines("notes")

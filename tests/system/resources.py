@@ -25,15 +25,15 @@ def trigger(
     }
 
 
-def apply(system: System, *resources: dict[str, Any]) -> None:
-    """Applies them (JSON is YAML) and waits until all are ready."""
+def apply(system: System, *resources: dict[str, Any], seconds: int = 60) -> None:
+    """Applies them (JSON is YAML) and waits until all are ready, for each at most so long."""
     applied.extend(each for each in resources if each not in applied)
     documents = "\n---\n".join(json.dumps(each) for each in resources)
     told = system.run("apply", "-f", "-", stdin=documents)
     assert told.returncode == 0, told.stderr
     for each in resources:
         target = f"{each['kind'].lower()}/{each['metadata']['name']}"
-        waited = system.run("wait", target, "--for=condition=Ready", "--timeout=60s")
+        waited = system.run("wait", target, "--for=condition=Ready", f"--timeout={seconds}s", timeout=seconds + 60)
         assert waited.returncode == 0, waited.stderr
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from penstock.cli.client import Client
 from penstock.control.kinds import TRIGGER
 from tests.conftest import System
@@ -13,7 +15,7 @@ from tests.system.resources import apply, broker, trigger
 from tests.system.test_delivery import ids, send
 from tests.waiting import until
 
-PACE_SECONDS = 0.1  # below the pause after which the dispatcher applies changes
+PACE_SECONDS = 0.15  # below the pause after which the dispatcher applies changes
 
 
 @contextmanager
@@ -51,6 +53,7 @@ def changing(system: System, *guests: dict[str, Any]) -> Iterator[Callable[[], i
     assert faults == []
 
 
+@pytest.mark.timeout(600)
 def test_a_new_trigger_that_is_ready_is_served_while_others_change(
     penstock_up: System, sink: Callable[[], Sink]
 ) -> None:
@@ -62,9 +65,9 @@ def test_a_new_trigger_that_is_ready_is_served_while_others_change(
     with changing(penstock_up, *guests) as changes:
         until(lambda: changes() >= 20, "the changes go on")
         for n in range(3):
-            apply(penstock_up, trigger(f"unquiet-new-{n}", "unquiet", f"{subscriber.url}/new-{n}"))
+            apply(penstock_up, trigger(f"unquiet-new-{n}", "unquiet", f"{subscriber.url}/new-{n}"), seconds=150)
             send(penstock_up, "unquiet", f"e{n}")
-            subscriber.wait_for(1, f"/new-{n}", 60)
+            subscriber.wait_for(1, f"/new-{n}", 150)
             before = changes()
             until(lambda before=before: changes() > before, "the changes still go on")  # type: ignore[misc]
     until(lambda: len(set(ids(subscriber.at("/new-0")))) == 3, "the first one has all")

@@ -1,9 +1,11 @@
 """Two Kafka clusters at once, one plain and one with TLS and SCRAM: brokers on each, events across."""
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -100,7 +102,7 @@ def test_events_from_a_plain_cluster_to_a_guarded_one_and_back(
     assert_nothing_leaks(penstock_up)
     remove(penstock_up, *resources, *far[:2])
     until(lambda: "knative-trigger-default-arrives" not in groups(), "its group is deleted there")
-    until(lambda: "knative-broker-default-far" not in there.list_topics(timeout=5).topics, "its topic is gone")
+    until(lambda: "knative-broker-default-far" not in there.list_topics(timeout=60).topics, "its topic is gone")
 
 
 def assert_redriven(system: System, subscriber: Sink) -> None:
@@ -122,7 +124,7 @@ def assert_nothing_leaks(system: System) -> None:
     """The password is in the secrets' folder and nowhere else."""
     for topic in (RESOURCES_TOPIC, CONTRACT_TOPIC, REPORT_TOPIC):
         table = Table(KafkaConnection(system.bootstrap_servers), topic).start()
-        table.wait_until_current(15)
+        table.wait_until_current(60)
         table.stop()
         assert not any(PASSWORD.encode() in value for value in table.values.values()), topic
     for folder in ("logs", "run", "scratch"):
@@ -160,7 +162,8 @@ def test_a_secret_that_stops_working_is_told_and_heals(
     until(lambda: ready(penstock_up, "broker", "moody")["status"] == "True", "it heals again")
 
     def arrives() -> bool:
-        send(penstock_up, "moody", "after")
+        with contextlib.suppress(HTTPError):  # 503: the receiver may not know of the right password yet
+            send(penstock_up, "moody", "after")
         return "after" in ids(subscriber.at("/moody"))
 
     until(arrives, "events arrive again", 60)

@@ -160,13 +160,14 @@ def test_order_by_key(penstock_up: System, sink: MakeSink) -> None:
     failed: Counter[str] = Counter()
 
     def fails_at_first(request: Request) -> Answer:
-        if request.headers["ce-subject"] == "bad" and failed["bad"] < 6:
+        others_wait = not {"good-19", "fine-19"} <= set(ids(subscriber.at("/keys")))
+        if request.headers["ce-subject"] == "bad" and (others_wait or failed["bad"] < 6):
             failed["bad"] += 1
             return Answer(503)
         return Answer(200)
 
     subscriber.answer("/keys", with_=fails_at_first)
-    delivery = {"retry": 10, "backoffPolicy": "linear", "backoffDelay": "PT0.3S"}
+    delivery = {"retry": 300, "backoffPolicy": "linear", "backoffDelay": "PT0.3S"}
     order = {"kafka.eventing.knative.dev/delivery.order": "key"}
     resources = [
         broker("keys"),
@@ -176,12 +177,12 @@ def test_order_by_key(penstock_up: System, sink: MakeSink) -> None:
     for n in range(20):
         for key in ("bad", "good", "fine"):
             send(penstock_up, "keys", f"{key}-{n}", subject=key)
-    subscriber.wait_for(66, path="/keys", timeout_seconds=60)
+    until(lambda: len(set(ids(subscriber.at("/keys")))) == 60, "all events of all keys", 120)
     came = subscriber.at("/keys")
     for key in ("bad", "good", "fine"):
         own = [each.headers["ce-id"] for each in came if each.headers["ce-subject"] == key]
         expected = [f"{key}-{n}" for n in range(20)]
-        assert own == ["bad-0"] * 6 + expected if key == "bad" else own == expected
+        assert own == ["bad-0"] * failed["bad"] + expected if key == "bad" else own == expected
     first_bad = [each.received for each in came if each.headers["ce-id"] == "bad-0"][-1]
     assert all(each.received < first_bad for each in came if each.headers["ce-id"] in ("good-19", "fine-19"))
     remove(penstock_up, *resources)
@@ -230,10 +231,10 @@ def test_rubbish_in_a_topic_is_counted_and_passed_over(penstock_up: System, sink
         send(penstock_up, "littered", f"e{n}")
     subscriber.wait_for(4, "/littered")
 
-    def counted() -> list[str]:
+    def counted() -> int:
         text = urllib.request.urlopen(f"{penstock_up.admin_url}/metrics").read().decode()
-        return re.findall(rf'penstock_bad_records_total\{{topic="{topic}"\}} (\d+)', text)
+        return sum(map(int, re.findall(rf'penstock_bad_records_total\{{topic="{topic}"\}} (\d+)', text)))
 
-    until(lambda: counted() == [str(len(rubbish))], "they are counted")
+    until(lambda: counted() >= len(rubbish), "they are counted")  # a query that begins anew counts some again
     assert sorted(ids(subscriber.at("/littered"))) == ["e0", "e1", "e2", "e3"]
     remove(penstock_up, *resources)

@@ -86,5 +86,5 @@ def test_a_killed_part_loses_nothing(
             f"\nkill -9 {part} at {rate} a second: {sender.sent} sent, {len(sender.acknowledged)} acknowledged, "
             f"0 missing, {sum(twice.values())} came twice {twice}"
         )
-    assert sum(twice.values()) < 300
+    assert sum(twice.values()) < max(300, rate)  # of both paths together: half a second of the flow, if it is full
     remove(penstock_up, *resources)

@@ -104,7 +104,7 @@ def test_an_event_near_the_longest_body_is_taken_as_a_dead_letter() -> None:
     post = dead_letter_of(event, answer(WORST))
     assert len(post.body) <= LARGEST_BODY
     added = taken(post).attributes.keys() - event_of(event).attributes.keys()
-    assert added == {"knativebrokerttl", "knativeerrordest", "knativeerrorcode"}
+    assert added == {"knativeerrordest", "knativeerrorcode"}
 
 
 def test_what_is_added_is_bounded() -> None:

@@ -134,37 +134,51 @@ def test_retries_that_are_used_up_end_in_the_dead_letter_sink(sink: MakeSink) ->
     assert (target.counts.dead_lettered, target.counts.given_up) == (1, 0)
 
 
-@pytest.mark.parametrize(("before", "hops"), [(None, 16), (b"3", 16), (b"255", 16), (b"no number", 16), (b"1", 0)])
-def test_a_dead_letter_has_one_hop_less(sink: MakeSink, before: bytes | None, hops: int) -> None:
-    """Kept promise: dead letters are counted as replies are, so sinks that lead back to the subscriber end a loop.
-    The first sink gets the event also where no reply may follow."""
+@pytest.mark.parametrize(
+    ("came", "hops"),
+    [
+        ([], None),
+        ([b"ce-knativebrokerttl:3"], "3"),
+        ([b"ce-knativeerrordest:http://a/"], "15"),
+        ([b"ce-knativeerrordest:http://a/", b"ce-knativebrokerttl:3"], "2"),
+        ([b"ce-knativeerrordest:http://a/", b"ce-knativebrokerttl:255"], "15"),
+        ([b"ce-knativeerrordest:http://a/", b"ce-knativebrokerttl:no number"], "15"),
+    ],
+)
+def test_a_dead_letter_that_fails_again_has_one_hop_less(sink: MakeSink, came: list[bytes], hops: str | None) -> None:
+    """Kept promise: dead letters of dead letters are counted as replies are; the first one gets no count."""
     subscriber, dead = sink(), sink()
     subscriber.answer("/a", status=400)
     target = lane(subscriber.url + "/a", delivery=Delivery(dead_letter_url=dead.url + "/d"))
     event = row(3)
-    event.headers += [] if before is None else [b"ce-knativebrokerttl:" + before]
-    with running(target, limits=Limits(reply_hops=hops)) as rows:
+    event.headers += came
+    with running(target, limits=Limits(reply_hops=16)) as rows:
         rows.offer(event)
     (letter,) = dead.requests
-    assert letter.headers["ce-knativebrokerttl"] == {16: "2" if before == b"3" else "15", 0: "0"}[hops]
+    assert letter.headers.get("ce-knativebrokerttl") == hops
+    assert letter.headers["ce-knativeerrordest"] == subscriber.url + "/a"
 
 
 @pytest.mark.parametrize("retry", [0, 2])
 def test_dead_letters_that_circulate_come_to_an_end(sink: MakeSink, retry: int) -> None:
-    """Kept promise: an event whose dead letters come back is given up after sixteen of them, and recorded with the
-    reason."""
+    """Kept promise: an event whose dead letters come back is given up after the first and sixteen more, and recorded
+    with the reason."""
     subscriber, dead, outbox = sink(), sink(), KeptOutbox()
     subscriber.answer("/a", status=503)
     delivery = Delivery(retry=retry, backoff_delay_seconds=0.01, dead_letter_url=dead.url + "/d")
     target = lane(subscriber.url + "/a", delivery=delivery)
     with running(target, outbox=outbox, limits=Limits(reply_hops=16)) as rows:
         rows.offer(row(0))
-        for came in range(1, 17):  # the sink is the broker that the subscriber reads
-            back = dead.wait_for(came)[-1].headers["ce-knativebrokerttl"]
+        for came in range(1, 18):  # the sink is the broker that the subscriber reads
+            back = dead.wait_for(came)[-1].headers
             rows.offer(again := row(came))
-            again.headers.append(b"ce-knativebrokerttl:" + back.encode())
-    assert len(dead.requests) == 16
-    assert (target.counts.dead_lettered, target.counts.given_up, target.counts.loops_cut) == (16, 1, 1)
+            again.headers += [
+                f"{name}:{back[name]}".encode()
+                for name in ("ce-knativeerrordest", "ce-knativebrokerttl")
+                if name in back
+            ]
+    assert len(dead.requests) == 17
+    assert (target.counts.dead_lettered, target.counts.given_up, target.counts.loops_cut) == (17, 1, 1)
     last = decode_dead_letter(outbox.stored[-1][1].value or b"")
     assert (last.outcome, last.code, last.attempts) == ("given up", 503, retry + 1)
     assert last.reason.startswith("status 503; not sent to the dead letter sink: no hop is left")

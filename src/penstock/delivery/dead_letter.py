@@ -31,7 +31,9 @@ MOST_LINES = WIDE_LINES + 2  # with the attributes that are left out where they 
 LARGE_BYTES = 512 * 1024  # an event of this size that travels as JSON may be near the longest body of the sink
 ERROR = "knativeerror"
 ERROR_LINE = b"ce-" + ERROR.encode()
-NEEDED = (HOPS, ERROR + "dest", ERROR + "code")
+DESTINATION_LINE = ERROR_LINE + b"dest:"
+DESTINATION = ERROR + "dest"
+NEEDED = (HOPS, DESTINATION, ERROR + "code")
 NO_HOP_LEFT = "; not sent to the dead letter sink: no hop is left in knativebrokerttl"
 EXTENSION_PREFIX = b"kne-"  # headers of the answer that become extensions of the dead letter
 EXTENSION_NAME = re.compile(rb"[a-z0-9]{1,64}")
@@ -55,7 +57,7 @@ def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdic
     """From the last answer of the subscriber; without an answer its data says what went wrong."""
     is_about_status = answer.status and not (200 <= answer.status < 300)  # else: of its reply
     reason = (f"status {answer.status}" if is_about_status else answer.error)[:LONGEST_REASON]
-    attributes = {ERROR + "dest": without_password(subscription.subscriber_url)[:LONGEST_DESTINATION]}
+    attributes = {DESTINATION: without_password(subscription.subscriber_url)[:LONGEST_DESTINATION]}
     if answer.status:
         attributes[ERROR + "code"] = str(answer.status)
     data = answer.body if answer.status else reason.encode()
@@ -66,12 +68,15 @@ def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdic
 
 
 def for_sink(found: Verdict, row: Row, hop_limit: int) -> Verdict:
-    """The verdict with the count of hops for the sink. The sink may be a broker from which the event comes back, so a
-    dead letter has one hop less than its event, as a reply has.
+    """The verdict on an event that goes to the sink. The sink may be a broker from which it comes back, so an event
+    that is a dead letter already has one hop less as the next one, as a reply has. The first is not counted: a sink
+    that is no broker never gets the count.
 
     Raises LoopCut when no hop is left.
     """
-    left = hops_left(row, max(hop_limit, 1))  # also where no reply may follow, the first sink gets the event
+    if not _is_dead_letter(row):
+        return found
+    left = hops_left(row, hop_limit)
     if left <= 0:
         raise LoopCut
     return replace(found, attributes={HOPS: str(left - 1), **found.attributes})
@@ -80,6 +85,12 @@ def for_sink(found: Verdict, row: Row, hop_limit: int) -> Verdict:
 def cut(found: Verdict) -> Verdict:
     """The verdict on an event that has no hop left."""
     return replace(found, reason=found.reason[: LONGEST_REASON - len(NO_HOP_LEFT)] + NO_HOP_LEFT)
+
+
+def _is_dead_letter(row: Row) -> bool:
+    if is_structured(row.headers):
+        return DESTINATION in event_of(row).attributes
+    return any(line.startswith(DESTINATION_LINE) for line in row.headers)
 
 
 def dead_letter_form(row: Row, found: Verdict, *, as_json: bool) -> tuple[list[bytes], bytes]:

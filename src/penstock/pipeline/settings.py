@@ -57,7 +57,9 @@ class DispatcherSettings:
     private_queries: int = setting(8, "subscriptions of a topic that may be slow at the same time, each in its query")
     attribute_limit: int = ATTRIBUTE_LIMIT_SETTING
     attribute_limit_bytes: int = ATTRIBUTE_LIMIT_BYTES_SETTING
-    reply_hops: int = setting(16, "replies to replies before a loop is cut; counted in knativebrokerttl")
+    reply_hops: int = setting(
+        16, "replies to replies, or dead letters of dead letters, before a loop is cut; counted in knativebrokerttl"
+    )
     private_addresses: PrivateAddresses = PRIVATE_ADDRESSES_SETTING
     telemetry: Literal["on", "off"] = setting("on", "off: deliveries are neither counted nor logged")
     delivery_log: Literal["all", "failures", "off"] = setting(

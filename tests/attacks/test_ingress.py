@@ -371,7 +371,7 @@ def test_tiny_chunks_cost_little(receiver: Receiver, kafka: KafkaConnection) -> 
         whole = b"".join(chunks[:count]) + b"0\r\n\r\n"
         assert receiver.raw(_head(CHUNKED) + b"\r\n" + whole).status == 202
 
-    send(len(chunks) // 20)  # what the first one takes is taken once
+    send(len(chunks) // 20)  # the first request allocates memory that is kept
     before, stored = receiver.resident_kilobytes(), set(_stored(kafka))
     send(len(chunks))
     assert set(_stored(kafka)) - stored == {data}

@@ -356,7 +356,7 @@ def test_each_run_of_a_dispatcher_has_a_token_of_its_own(tmp_path: Path) -> None
             statuses = [ask(server.port, searching(each)).status for each in (token, earlier)]
         finally:
             server.stop()
-        assert statuses == [400, 401], "with its own token it is told that there is no such topic"
+        assert statuses == [400, 401], "its own token is accepted, and the topic does not exist"
         earlier = token
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert token_path(str(tmp_path), str(tmp_path / "other")) == tmp_path / "other"

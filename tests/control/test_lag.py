@@ -49,7 +49,7 @@ def test_a_trigger_without_an_agreement_is_looked_up_in_its_own_cluster(
     assert found(noted) == [Topic("orders", "topic-id", 1, cluster)]
 
 
-def test_an_agreement_says_where_the_topic_is() -> None:
+def test_an_agreement_decides_where_the_topic_is() -> None:
     """Kept promise: what is served counts, not an older note."""
     agreed = Subscription("u", "Trigger", "default", "audit", "orders", "g", "http://x.example/", cluster=FAR)
     key = "Trigger/default/audit"

@@ -197,7 +197,7 @@ def test_a_trigger_with_any_delivery_setting_ignores_the_brokers() -> None:
 
 @pytest.mark.parametrize("uri", ["http://INGRESS.:8080/default/orders", "http://ingress:8080/default/orders/?x=1"])
 def test_no_spelling_hides_that_dead_letters_come_back(uri: str) -> None:
-    """Kept promise: the own broker is refused as a dead letter sink however its address is written."""
+    """Kept promise: the trigger's own broker is refused as a dead letter sink however its address is written."""
     plan = planned(stored(trigger(delivery={"deadLetterSink": {"uri": uri}})), ready_broker())
     assert not plan.subscriptions
     assert condition_of(plan, "DeadLetterSinkResolved") == ("False", "DeadLetterSinkLoops")

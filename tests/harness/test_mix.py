@@ -10,7 +10,7 @@ from tests.harness.faults import FAULTS
 from tests.harness.logs import Logs
 from tests.harness.run import ENVIRONMENT, Harness, report
 
-# Nothing runs beside it: a worker that had no processor for 5 s is rightly replaced, and events come twice.
+# Nothing runs beside it: a worker that had no processor for 5 s is rightly replaced, and events are delivered twice.
 pytestmark = pytest.mark.alone
 SECONDS = 120.0
 SEED = int(os.environ.get("PENSTOCK_HARNESS_SEED", "20261115"))

@@ -45,11 +45,11 @@ def test_a_reply_to_a_topic_made_anew_with_fewer_partitions_is_stored(kafka: Kaf
         return outbox.waiting == 0
 
     def send_all() -> list[str | None]:
-        told: list[str | None] = []
+        reports: list[str | None] = []
         for key in range(30):
-            outbox.send(topic, [Record(b"%d" % key, b"reply", [])], told.append)
-        until(is_settled, "every sending is answered")
-        return told
+            outbox.send(topic, [Record(b"%d" % key, b"reply", [])], reports.append)
+        until(is_settled, "every record is reported")
+        return reports
 
     assert send_all() == [None] * 30
     [deleted] = admin.delete_topics([topic], operation_timeout=10).values()

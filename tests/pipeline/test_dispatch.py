@@ -33,12 +33,12 @@ class Quiet:
 
 def test_others_make_room_for_a_topic() -> None:
     """Kept promise: a topic that needs slots for an isolated query gets them from quiet topics, not from itself."""
-    needy, other = Quiet(), Quiet()
-    topics: Any = {"needy": needy, "other": other}
+    asking, other = Quiet(), Quiet()
+    topics: Any = {"asking": asking, "other": other}
     dispatcher = object.__new__(Dispatcher)  # without a Spark session
     dispatcher._slots, dispatcher._topics = 4, topics
-    dispatcher._make_room(topics["needy"], 3)
-    assert (needy.is_cold, other.is_cold) == (False, True)
+    dispatcher._make_room(topics["asking"], 3)
+    assert (asking.is_cold, other.is_cold) == (False, True)
 
 
 def test_a_change_of_the_contract_does_not_disturb_the_start() -> None:

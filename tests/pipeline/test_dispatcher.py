@@ -299,7 +299,7 @@ def test_an_event_that_makes_its_worker_fail_is_set_aside_though_nothing_comes(w
     world.send(subscription.topic, ["before", "stumble"], partition=0)
     (letter,) = until(
         lambda: [each for each in world.dead_letters() if each.uid == subscription.uid],
-        "it is set aside",
+        "it is a dead letter",
         TWO_MINUTES,
     )
     assert (letter.offset, letter.outcome) == (1, "given up")
@@ -420,7 +420,7 @@ def test_what_no_source_takes_is_counted(world: World, sink: MakeSink) -> None:
     world.write(trigger.topic, MIXED)
     subscriber.wait_for(2, "/counted", ONE_MINUTE)
     # A query that begins anew counts again what it reads again.
-    until(lambda: world.bad_records(trigger.topic) >= len(MIXED) - 2, "they are told")
+    until(lambda: world.bad_records(trigger.topic) >= len(MIXED) - 2, "they are counted")
 
 
 @pytest.mark.scenario(25)

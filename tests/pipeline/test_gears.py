@@ -143,7 +143,7 @@ def test_pinned_is_pinned(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("backlog", [1, 10 * BULK_ROWS])
-def test_what_is_pinned_to_bulk_leaves_it_while_it_is_stuck(drive: Drive, backlog: int) -> None:
+def test_a_query_pinned_to_bulk_runs_in_live_gear_for_a_time_when_it_is_stuck(drive: Drive, backlog: int) -> None:
     """Kept promise: one pending retry does not keep new events from the others, also in a pinned bulk gear; after a
     while in live gear the pin holds again, also for a query that is started in between."""
     drive.box.pin = "bulk"

@@ -10,7 +10,7 @@ from tests.pipeline.test_handing_over import steady_stream
 from tests.waiting import until
 
 BATCH_SECONDS = 60
-RENEWAL_SECONDS = 30  # before its end; a busy machine may need a while for the next query
+RENEWAL_SECONDS = 30  # before its end: time to start the next query
 SLOW_SECONDS = 8.0  # longer than a worker waits at the end of a batch
 RENEWALS = 3
 

@@ -169,7 +169,7 @@ def test_one_among_a_hundred_thousand(searches: Searches, many: str) -> None:
         took.append(time.monotonic() - began)
         assert row["received"] == "2025-11-16T13:33:20.777Z"
         assert done["scanned"] == MANY
-    assert min(took) < 5.0  # half a second on a machine that has nothing else to do: see the benchmark
+    assert min(took) < 5.0  # usually half a second: see the benchmark
 
 
 def test_the_newest_are_found_without_reading_all(searches: Searches, many: str) -> None:

@@ -22,6 +22,6 @@ def address(kafka: KafkaConnection) -> Address:
 
 @pytest.fixture(scope="package")
 def receiver(kafka: KafkaConnection, address: Address) -> Iterator[Receiver]:
-    """It has the patience of all receivers of these tests."""
+    """The one that these tests share, with the default timeouts of ``running``."""
     with running(kafka) as one:
         yield one

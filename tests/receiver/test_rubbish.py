@@ -125,7 +125,7 @@ def test_huge_body(receiver: Receiver, address: Address) -> None:
 
     kinds = ((announced, b"z" * MEGABYTE), (chunked, b"100000\r\n" + b"z" * MEGABYTE + b"\r\n"))
     for head, piece in kinds:
-        is_refused(head, piece, 2)  # what the first ones take is taken once
+        is_refused(head, piece, 2)  # the first requests allocate memory that is kept
     before = receiver.resident_kilobytes()
     for head, piece in kinds:
         is_refused(head, piece, 50)

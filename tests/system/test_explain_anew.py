@@ -66,7 +66,7 @@ def test_an_event_of_a_broker_made_anew_has_the_outcome_of_its_own_delivery(
     """Kept promise: an event with the offset and id of one that a deleted broker gave up shows its own attempts."""
     subscriber, answered = sink(), threading.Event()
     name = f"anew-{'with' if has_sink else 'without'}-sink"
-    delivery: Row = {"timeout": "PT5M"}  # commands take their time
+    delivery: Row = {"timeout": "PT5M"}  # longer than the commands take
     delivery |= {"deadLetterSink": {"uri": subscriber.url + "/dead"}} if has_sink else {}
     resources = [broker(name), trigger(name, name, subscriber.url + "/anew", delivery=delivery)]
     subscriber.answer("/anew", status=400)

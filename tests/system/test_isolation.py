@@ -61,7 +61,7 @@ def test_a_subscriber_that_was_down_drains_in_order_while_the_others_never_notic
         send(penstock_up, "isolated", f"now-{n}")
         subscriber.wait_for(EVENTS + n + 1, path="/good", timeout_seconds=30)
         waits.append(subscriber.at("/good")[-1].received - sent)
-    assert sorted(waits)[-3] < 2.0, waits  # the machine itself may stand still twice
+    assert sorted(waits)[-3] < 2.0, waits  # two may be late for other reasons
     mine = os.getpriority(os.PRIO_PROCESS, 0)
     dispatcher = penstock_up.pid("dispatcher")
     until(lambda: worker_niceness(dispatcher) == {mine, mine + 10}, "who catches up has the processor last")

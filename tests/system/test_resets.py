@@ -55,7 +55,10 @@ def test_a_reset_moves_a_trigger_only_when_the_request_in_flight_is_answered(
     name = f"resetting-{order}"
     subscriber.answer("/moved-slowly", with_=hold)
     kept = {"kafka.eventing.knative.dev/delivery.order": order}
-    only = {"filters": [{"exact": {"type": "order"}}], "delivery": {"timeout": "PT5M"}}  # commands take their time
+    only = {
+        "filters": [{"exact": {"type": "order"}}],
+        "delivery": {"timeout": "PT5M"},
+    }  # longer than the commands take
     moved = trigger(name, name, subscriber.url + "/moved-slowly", kept, **only)
     apply(penstock_up, broker(name), moved, trigger(f"{name}-other", name, subscriber.url + "/other"))
     sent = [*(f"e{n}" for n in range(5)), "last"]

@@ -21,7 +21,7 @@ PROFILE = replace(WHOLE, burst_events=10_000, warm_seconds=20.0, steady_seconds=
 
 
 FIGURES = ("mean", "p50", "p99")
-RUNS = 3  # at most: the machine may stand still in one of them
+RUNS = 3  # at most: one may be delayed
 
 
 @pytest.fixture(scope="module")

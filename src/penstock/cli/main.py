@@ -153,9 +153,8 @@ def _exit_code(arguments: list[str]) -> int:
             sys.stderr.write(visible(traceback.format_exc()))
             return 1
         if RUN_VARIABLE in os.environ and not isinstance(error, PenstockError):
-            sys.stderr.write(
-                visible(traceback.format_exc())
-            )  # into the log of a part, where somebody will look for it
+            # into the log of a part, where somebody will look for it
+            sys.stderr.write(visible(traceback.format_exc()))
         complain(error)
         return 2 if isinstance(error, Misused) else 1
 

@@ -39,7 +39,7 @@ from penstock.control.starts import LATEST, Asked, Starts
 
 GONE_REASON = "410 Gone"
 MOST_NAMED = 5  # topics in a message
-DEAD_LETTERS_RETURN = "the dead letter sink is where its events come from: what fails would come back to it"
+DEAD_LETTERS_RETURN = "the dead letter sink leads back to the topic of its events: what fails would come back to it"
 
 
 @dataclass(frozen=True)

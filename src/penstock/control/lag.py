@@ -91,7 +91,7 @@ class LagReader:
         ]
 
     def _may_ask(self, cluster: Cluster) -> bool:
-        """A login is used only where something agreed uses it: its Secret may exclude the servers by now."""
+        """A login is used only if the contract uses it. Otherwise its Secret may no longer allow these servers."""
         if not cluster.secret:
             return True
         agreements = self._world.contract.agreements().values()

@@ -122,11 +122,11 @@ def _check(data: dict[str, bytes]) -> None:
 
 
 def kept_secret(source: Resource) -> tuple[str, str]:
-    return copy_of(namespace_of(source), name_of(source))
+    return credentials_of(namespace_of(source), name_of(source))
 
 
-def copy_of(namespace: str, name: str) -> tuple[str, str]:
-    """Where the credentials of a source are kept. A namespace has no dot, so this is nobody else's."""
+def credentials_of(namespace: str, name: str) -> tuple[str, str]:
+    """Namespace and name under which the credentials of a source are kept. No namespace of a user has a dot."""
     return f"kafkasources.{namespace}", name
 
 

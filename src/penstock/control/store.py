@@ -218,7 +218,7 @@ class KafkaStore:
             if kind == SECRET.name:
                 self._secrets.remove(namespace, name)
             elif kind == SOURCE.name:
-                self._secrets.remove(*sources.copy_of(namespace, name))
+                self._secrets.remove(*sources.credentials_of(namespace, name))
         self._records.put(key, None)
         self._note(key)
         return {"kind": kind, "metadata": {"namespace": namespace, "name": name}}

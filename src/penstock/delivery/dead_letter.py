@@ -27,7 +27,7 @@ LONGEST_DESTINATION = 512
 LONGEST_REASON = 1024
 MOST_EXTENSIONS = 16
 EXTENSIONS_BYTES = 4096  # of all names and values together
-MOST_LINES = WIDE_LINES + 2  # with the attributes that are left out where they do not fit
+MOST_LINES = WIDE_LINES + 2  # beyond this number of header lines, knativeerrordata is left out
 LARGE_BYTES = 512 * 1024  # an event of this size that travels as JSON may be near the longest body of the sink
 ERROR = "knativeerror"
 ERROR_LINE = b"ce-" + ERROR.encode()
@@ -68,9 +68,9 @@ def verdict(subscription: Subscription, answer: Answer, attempts: int) -> Verdic
 
 
 def for_sink(found: Verdict, row: Row, hop_limit: int) -> Verdict:
-    """The verdict on an event that goes to the sink. The sink may be a broker from which it comes back, so an event
-    that is a dead letter already has one hop less as the next one, as a reply has. The first is not counted: a sink
-    that is no broker never gets the count.
+    """The verdict on an event that goes to the sink. The sink may be a broker from which the event comes back. So a
+    dead letter that fails again has one hop less, as a reply has. The first dead letter is not counted: a sink that
+    is not a broker gets no count from Penstock.
 
     Raises LoopCut when no hop is left.
     """

@@ -424,7 +424,7 @@ class Deliveries:
             lane.complain("the reply to", attempt.rows[0].offset, why, attempt.rows[0])
             events = []
         except Rejected as error:
-            # It may name a very long attribute.
+            # The message may name a very long attribute.
             why = f"the reply is not a CloudEvent: {error.message}"[:LONGEST_REASON]
             self._failed(attempt, answer._replace(error=why), may_retry=True)
             return
@@ -478,8 +478,8 @@ class Deliveries:
         self._failed(attempt, failure, may_retry=True)
 
     def _undeliverable(self, attempt: Attempt, answer: Answer) -> None:
-        """The subscriber gets no further attempt. The event goes to the dead letter sink with all retries anew, if
-        there is a sink and a hop is left."""
+        """The subscriber gets no further attempt. The event goes to the dead letter sink, with new retries. It is
+        given up if there is no sink, or if it is a dead letter already and has no hop left."""
         lane = attempt.lane
         if attempt.verdict is not None:
             self._give_up(attempt)

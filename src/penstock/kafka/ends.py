@@ -49,8 +49,8 @@ def range_of(
 ) -> tuple[int, int]:
     """The first offset that a partition has, and its end; equal when retention has emptied it. Raises Unavailable.
 
-    librdkafka waits for the answer without an end of its own. When the broker dies in that moment there may be none,
-    so a thread waits, and the caller waits for a limited time.
+    If the broker dies during the request, librdkafka may wait for ever. So a thread asks, and the caller waits for a
+    limited time.
     """
     answer: SimpleQueue[tuple[int, int] | KafkaException] = SimpleQueue()
     place = TopicPartition(topic, partition)

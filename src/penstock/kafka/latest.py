@@ -63,7 +63,7 @@ def found_in(message: Any) -> Found:
 
 
 def headers_of(message: Any) -> tuple[tuple[str, Any], ...]:
-    """None if the name of a header is not text: such a record is not a CloudEvent."""
+    """Empty if the name of a header is not text. Such a record is not a CloudEvent."""
     try:
         return tuple(message.headers() or ())
     except UnicodeDecodeError:

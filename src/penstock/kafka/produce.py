@@ -157,8 +157,8 @@ class AcknowledgedProducer:
         for request in outbox:
             try:
                 self._produce(request)
-            except Exception:  # of one request's ``done``; all others are still to be produced
-                logger.exception("the answer to an event that was not produced could not be handed over")
+            except Exception:  # from the callback of one request; the others must still be produced
+                logger.exception("the callback of an event that was not produced has failed")
 
     def _produce(self, request: _Request) -> None:
         line, topic, records = self._line, request.topic, request.records

@@ -296,10 +296,10 @@ class Dispatcher:
                 if topic.prepare():
                     return
 
-    def _make_room(self, needy: Topic, wanted: int) -> None:
-        """For a topic that something has come to; those that have been quiet longest go cold."""
+    def _make_room(self, asking: Topic, wanted: int) -> None:
+        """For a topic that lacks task slots: others that have been quiet longest go cold."""
         free = self._free_slots()
-        others = (each for each in self._topics.values() if each is not needy and each.slots and not each.is_cold)
+        others = (each for each in self._topics.values() if each is not asking and each.slots and not each.is_cold)
         for topic in sorted(others, key=lambda each: each.quiet_since):
             if free >= wanted or time.monotonic() - topic.quiet_since < SHORTEST_QUIET_SECONDS:
                 return

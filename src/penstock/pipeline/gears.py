@@ -7,7 +7,7 @@
     cold ──a record rings──▶ live ──far behind, and moving──▶ bulk
       ◀──quiet for minutes──      ◀──caught up, or stuck──
 
-A query that is pinned to bulk gear leaves it only while it is stuck.
+A query that is pinned to bulk gear goes to live gear only when it is stuck, and for a limited time.
 
 Only arithmetic and clocks here. Owned by ``topic_query.py``.
 """

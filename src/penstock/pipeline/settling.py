@@ -1,5 +1,5 @@
-"""Decides when changes are applied: several together, and soon. Changes of the contract, and the partitions of a
-subscription that are isolated one after another.
+"""Decides when several changes are applied together: changes of the contract, and partitions of a subscription that
+are isolated one after another.
 
 A query is replaced once for changes that belong together, so the dispatcher waits until no further change has come
 for a moment. Changes that never stop would keep it waiting for ever, so the first one waits for a limited time.

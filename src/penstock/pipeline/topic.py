@@ -35,9 +35,8 @@ SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as
 LONGEST_STAY_SECONDS = 300.0
 RESET_SECONDS = 35.0  # longest wait for what is in flight when a subscription is reset
 ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
-MOST_REFUSALS = (
-    5  # of an isolated query for lack of task slots, in some eight seconds; then the lanes are shared again
-)
+# Of an isolated query without free task slots, in about eight seconds; then the shared query serves its lanes.
+MOST_REFUSALS = 5
 NO_QUERY_YET = "the limit of such queries (PENSTOCK_PRIVATE_QUERIES) is reached; slow subscriptions take turns"
 
 
@@ -74,9 +73,8 @@ class Topic:
         self._reset_asked: set[str] = set()  # uids
         self._resetting: dict[str, Resetting] = {}  # by uid: no query serves them until they are moved
         self._waiting: frozenset[str] = frozenset()  # uids of isolated subscriptions for which there is no query now
-        self._is_crowded = (
-            False  # the shared query serves lanes that should be isolated, since there were no free slots
-        )
+        # Whether the shared query serves lanes that should be isolated, because there were no free slots.
+        self._is_crowded = False
         self._topic_id: str | None = None  # the last one that is known: the shared query has none while it is stopped
 
     # ── what others ask ───────────────────────────────────────────────────────────────────────────

@@ -36,7 +36,7 @@ class ReceiverSettings:
     )
     connection_limit: int = setting(
         4096,
-        "open connections per process, at most 128 fewer than the files it may open; "
+        "open connections per process, never more than its limit of open files minus 128; "
         "beyond it the one that waits longest is closed",
     )
     connections_per_address: int = setting(

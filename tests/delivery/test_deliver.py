@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from penstock.contract.model import Delivery, decode_dead_letter
+from penstock.contract.telemetry import SINK_GIVEN_UP
 from penstock.delivery import deliver
 from penstock.delivery.deliver import Deliveries, Limits
 from penstock.delivery.progress import Progress
@@ -178,6 +179,7 @@ def test_dead_letters_that_circulate_come_to_an_end(sink: MakeSink, retry: int) 
                 if name in back
             ]
     assert len(dead.requests) == 17
+    assert [each.ended for each in target.tally.odd.values()][-1] == SINK_GIVEN_UP
     assert (target.counts.dead_lettered, target.counts.given_up, target.counts.loops_cut) == (17, 1, 1)
     last = decode_dead_letter(outbox.stored[-1][1].value or b"")
     assert (last.outcome, last.code, last.attempts) == ("given up", 503, retry + 1)

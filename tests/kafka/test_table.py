@@ -12,7 +12,7 @@ from tests.waiting import until
 
 from penstock.errors import Unavailable
 from penstock.kafka import topics
-from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.connection import KafkaConnection, close_aside
 from penstock.kafka.ends import range_of
 from penstock.kafka.table import Table, put
 from penstock.kafka.topics import COMPACTED, TopicSpec
@@ -23,6 +23,10 @@ class Silent:
 
     def __init__(self) -> None:
         self.ended = threading.Event()
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         self.ended.wait(60)
@@ -35,8 +39,11 @@ def test_who_asks_for_the_ends_of_a_topic_waits_for_a_limited_time() -> None:
     try:
         with pytest.raises(Unavailable, match="no answer"):
             range_of(silent, "orders", patience_seconds=0.05)
+        close_aside(silent)
+        assert not silent.is_closed, "librdkafka must not be closed during a request"
     finally:
         silent.ended.set()
+    until(lambda: silent.is_closed, "it is closed once the request has ended")
 
 
 @pytest.fixture

@@ -19,28 +19,6 @@ class Subscriptions(tuple[Subscription, ...]):
         return super().__iter__()
 
 
-class Quiet:
-    """Stands for a topic that nothing has come to for long."""
-
-    slots, is_cold, quiet_since = 2, False, float("-inf")
-
-    def make_room(self) -> None:
-        self.is_cold, self.slots = True, 0
-
-    def advance(self, _free_slots: int) -> None:
-        pass
-
-
-def test_others_make_room_for_a_topic() -> None:
-    """Kept promise: a topic that needs slots for an isolated query gets them from quiet topics, not from itself."""
-    asking, other = Quiet(), Quiet()
-    topics: Any = {"asking": asking, "other": other}
-    dispatcher = object.__new__(Dispatcher)  # without a Spark session
-    dispatcher._slots, dispatcher._topics = 4, topics
-    dispatcher._make_room(topics["asking"], 3)
-    assert (asking.is_cold, other.is_cold) == (False, True)
-
-
 def test_a_change_of_the_contract_does_not_disturb_the_start() -> None:
     """Kept promise: the dispatcher starts although the contract changes at the same moment."""
     nothing: Any = SimpleNamespace(start=lambda: None)

@@ -34,6 +34,7 @@ class Drive:
         self.rows = 0
         self.backlog = 0
         self.is_idle = True
+        self.is_open = False
 
     def for_seconds(self, seconds: float, rows_per_second: int = 0) -> list[Gear]:
         """Every half second, as the dispatcher does; the gears that it went through."""
@@ -41,7 +42,9 @@ class Drive:
         for _ in range(int(seconds * 2)):
             self.clock.now += 0.5
             self.rows += rows_per_second // 2
-            self.gear = self.box.next(self.gear, self.rows, lambda: self.backlog, lambda: self.is_idle)
+            self.gear = self.box.next(
+                self.gear, self.rows, lambda: self.backlog, lambda: self.is_idle, lambda: self.is_open
+            )
             if self.gear != seen[-1]:
                 seen.append(self.gear)
                 if self.gear != "cold":
@@ -148,11 +151,21 @@ def test_a_query_pinned_to_bulk_runs_in_live_gear_for_a_time_when_it_is_stuck(dr
     while in live gear the pin holds again, also for a query that is started in between."""
     drive.box.pin = "bulk"
     assert drive.for_seconds(10, rows_per_second=2_000) == ["live", "bulk"]
-    drive.backlog = backlog
+    drive.backlog, drive.is_open = backlog, True
     assert drive.for_seconds(STUCK_SECONDS + 1) == ["bulk", "live"]
     assert drive.box.at_start(backlog, may_rest=False) == "live"
     assert drive.for_seconds(SHORTEST_STAY_SECONDS - 2, rows_per_second=2_000) == ["live"]
     assert drive.for_seconds(SHORTEST_STAY_SECONDS, rows_per_second=2_000) == ["live", "bulk"]
+
+
+@pytest.mark.parametrize(("backlog", "is_open"), [(1, False), (BULK_ROWS, False), (0, True)])
+def test_a_query_pinned_to_bulk_that_waits_for_events_stays_there(drive: Drive, backlog: int, is_open: bool) -> None:
+    """Kept promise: offsets without records, such as markers of transactions, are not taken for being stuck, and
+    neither is a retry while no event waits."""
+    drive.box.pin = "bulk"
+    assert drive.for_seconds(10, rows_per_second=2_000) == ["live", "bulk"]
+    drive.backlog, drive.is_open = backlog, is_open
+    assert drive.for_seconds(600) == ["bulk"]
 
 
 def test_never_cold_when_told_so(clock: Clock) -> None:

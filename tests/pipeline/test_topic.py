@@ -35,7 +35,6 @@ class World:
     partitions: int = 2
     left_behind: frozenset[tuple[str, int]] = frozenset()  # by the next shared start
     is_kafka_away: bool = False
-    is_full: bool = False  # Spark has slots for shared queries only
     is_in_flight: bool = False  # something of the lanes that are stopped
     queries: list["Query"] = field(default_factory=list)
 
@@ -50,7 +49,7 @@ class Query:
         self.uid = uid
         self.gearbox = Gearbox()
         self.pinned_apart: frozenset[str] = frozenset()
-        self.lacks_room = self.refusals = 0
+        self.lacks_room = 0
         self.made_at = 0.0
         self.wanted: tuple[Subscription, ...] = ()
         self.apart: frozenset[tuple[str, int]] = frozenset()
@@ -92,11 +91,6 @@ class Query:
             return
         if self.world.starts_fail or self.fails:
             return
-        has_room = self.uid is None or not self.world.is_full
-        self.lacks_room, self.refusals = (0, 0) if has_room else (len(self.only), self.refusals + 1)
-        if not has_room:
-            return
-        self.may_park = not self.world.is_full
         self.must_restart = False
         self.moved += self.movable
         self.parked_here.clear()
@@ -413,67 +407,6 @@ def test_a_failure_of_the_shared_query_stops_no_isolated_one(topic: Topic, world
     assert world.queries == [shared, isolated]
 
 
-def test_an_isolated_lane_without_task_slots_is_served_by_the_shared_query(
-    topic: Topic, world: World, known: KnownLedger
-) -> None:
-    """Kept promise: slots are asked for; if there are none, the shared query serves the lane until there are."""
-    topic.advance(64)
-    world.is_full = True
-    park(known, world)
-    topic.advance(0)
-    assert topic.lacks_room == 1
-    assert served(world) == [lane for lane in EVERY_LANE if lane != ("a", 0)]
-    for _ in range(module.MOST_REFUSALS):
-        topic.advance(0)
-    shared = world.queries[0]
-    assert served(world) == sorted(shared.serves()) == EVERY_LANE
-    assert topic.lacks_room == 0
-    assert not topic.report.failures
-    known.parked_lanes = []  # the new query has written a newer record
-    since = shared.running_since
-    topic.advance(0)
-    assert shared.running_since == since
-    world.is_full = False
-    topic.advance(64)
-    assert shared.running_since != since
-    assert shared.may_park, "the lane cannot be isolated again"
-    since = shared.running_since
-    topic.advance(64)
-    assert shared.running_since == since
-
-
-def test_a_lane_without_task_slots_is_taken_back_only_by_a_start(
-    topic: Topic, world: World, known: KnownLedger
-) -> None:
-    """Kept promise: if the shared query cannot be replaced, the lane gets a query of its own once there are slots,
-    and no lane is served twice."""
-    topic.advance(64)
-    world.is_full = True
-    park(known, world)
-    world.queries[0].fails = True
-    for _ in range(3 * module.MOST_REFUSALS):
-        topic.advance(0)
-        assert served(world) == [lane for lane in EVERY_LANE if lane != ("a", 0)]
-    world.is_full = False
-    topic.advance(64)
-    assert served(world) == EVERY_LANE
-
-
-def test_who_wants_bulk_gear_waits_for_task_slots(topic: Topic, world: World) -> None:
-    """Kept promise: a subscription that is pinned to another gear than the others changes nobody's gear, also if
-    there are no slots for its query; the report has the reason."""
-    world.is_full = True
-    topic.wanted = (A, msgspec.structs.replace(B, gear="bulk"))
-    for _ in range(2 * module.MOST_REFUSALS):
-        topic.advance(0)
-    shared, isolated = world.queries
-    assert sorted(shared.serves()) == [("a", 0), ("a", 1)]
-    assert topic.lacks_room == 2
-    world.is_full = False
-    topic.advance(64)
-    assert sorted(isolated.serves()) == [("b", 0), ("b", 1)]
-
-
 def test_a_query_that_cannot_be_started_does_not_keep_its_turn(
     world: World, known: KnownLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -580,7 +513,7 @@ def test_what_a_batch_left_unfinished_is_served_again(topic: Topic, world: World
     or if it was isolated already."""
     topic.advance(64)
     shared = world.queries[0]
-    shared.may_park, world.is_full = False, True
+    shared.may_park = False
     known.parked_lanes = [LaneKey("a", world.topic_id, 0)]
     shared.parked_here = {("a", 0)}
     topic.advance(64)
@@ -589,7 +522,7 @@ def test_what_a_batch_left_unfinished_is_served_again(topic: Topic, world: World
     assert not shared.parked_here, "the shared query was not started again"
     topic.advance(64)
     assert not list(topic.report.apart), "its record is old: the new query is about to write another"
-    shared.may_park, world.is_full = True, False
+    shared.may_park = True
     park(known, world)
     topic.advance(64)
     isolated = world.queries[1]

@@ -20,12 +20,10 @@ from penstock.kafka.doorbell import Doorbells
 from penstock.kafka.ledger import FollowedLedger, LaneKey, LaneRecord, Ledger, LedgerPart
 from penstock.kafka.telemetry import Teller
 from penstock.kafka.topics import COMPACTED, TopicSpec, create_missing
-from penstock.pipeline import topic_query as module
 from penstock.pipeline.leaving import LeavingQueries
 from penstock.pipeline.marks import WorkerWatch
 from penstock.pipeline.running import Environment, Running
 from penstock.pipeline.settings import DispatcherSettings
-from penstock.pipeline.start import Beginning
 from penstock.pipeline.topic_query import LET_GO_SECONDS, StoppedLanes, TopicQuery
 from penstock.pipeline.vitals import Vitals
 from penstock.pipeline.worker import Assignment
@@ -207,23 +205,3 @@ def test_a_shift_that_failed_and_is_no_longer_needed_is_no_failure(
     topic_query.advance(64)
     assert topic_query._running is serving
     assert (topic_query.report.state, topic_query.report.reason) == ("running", "")
-
-
-def test_refusals_for_lack_of_task_slots_are_counted(
-    kafka: KafkaConnection, topic_query: TopicQuery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kept promise: it is known how often in a row there were too few slots for an isolated query."""
-    isolated = TopicQuery("orders", topic_query._environment, "uid")
-    isolated.wanted = (Subscription("uid", "Trigger", "default", "t", "orders", "g", "http://a/"),)
-    offsets = {0: 0, 1: 0}
-    beginning = Beginning("id", 2, offsets, offsets, LedgerPart(Ledger(), 0), frozenset(), frozenset())
-    monkeypatch.setattr(module, "find_beginning", lambda *_: beginning)
-    monkeypatch.setattr(module, "slots", lambda _: 4)
-    for count in (1, 2):
-        isolated._not_before = 0.0  # the wait after a refusal is over
-        isolated.advance(1)
-        assert (isolated.refusals, isolated.lacks_room, isolated.report.state) == (count, 2, "refused")
-    monkeypatch.setattr(module, "start_query", lambda *_: Query(is_active=True))
-    isolated._not_before = 0.0
-    isolated.advance(2)
-    assert (isolated.refusals, isolated.lacks_room, isolated.report.state) == (0, 0, "running")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock.access.addresses import ALWAYS, AddressPolicy
 from penstock.contract.model import GONE, REPORT_TOPIC, Gone, encode
-from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, Holds
+from penstock.contract.telemetry import DEAD_LETTERED, GIVEN_UP, SINK_GIVEN_UP, Holds
 from penstock.delivery.burial import bury
 from penstock.delivery.client import Answer, Client
 from penstock.delivery.dead_letter import LONGEST_REASON, Verdict, cut, for_sink, verdict, without_password
@@ -496,6 +496,7 @@ class Deliveries:
             except LoopCut:
                 lane.counts.loops_cut += 1
                 part.verdict = cut(found)
+                lane.tally.note(part, SINK_GIVEN_UP, part.verdict.reason)
                 self._give_up(part)
             else:
                 part.failures = 0

@@ -61,9 +61,19 @@ class OncePerWhile(logging.Filter):
 logger.addFilter(OncePerWhile())
 
 
+unanswered: dict[int, threading.Thread] = {}  # by the id of a consumer: its request that had no answer in time
+
+
 def close_aside(consumer: Consumer) -> None:
     """Closes it without waiting: while a broker dies that may take long, and nobody needs to see its end."""
-    threading.Thread(target=consumer.close, name="closing", daemon=True).start()
+    threading.Thread(target=_close, args=(consumer,), name="closing", daemon=True).start()
+
+
+def _close(consumer: Consumer) -> None:
+    request = unanswered.pop(id(consumer), None)
+    if request is not None:
+        request.join()  # librdkafka must not be closed during a request
+    consumer.close()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.errors import Unavailable
-from penstock.kafka.connection import KafkaConnection, close_aside
+from penstock.kafka.connection import KafkaConnection, close_aside, unanswered
 
 logger = logging.getLogger("penstock.kafka")
 
@@ -54,10 +54,12 @@ def range_of(
     """
     answer: SimpleQueue[tuple[int, int] | KafkaException] = SimpleQueue()
     place = TopicPartition(topic, partition)
-    threading.Thread(target=_ask, args=(consumer, place, answer), name="end-of-topic", daemon=True).start()
+    request = threading.Thread(target=_ask, args=(consumer, place, answer), name="end-of-topic", daemon=True)
+    request.start()
     try:
         found = answer.get(timeout=patience_seconds)
     except Empty:
+        unanswered[id(consumer)] = request
         raise Unavailable(f"the end of topic {topic} cannot be read: there was no answer") from None
     if isinstance(found, KafkaException):
         raise Unavailable(f"the end of topic {topic} cannot be read: {found.args[0].str()}") from found

@@ -100,8 +100,13 @@ class _Way:
         self, topic: str, record: Record, ticket: "_Ticket", error: KafkaError | None, message: object
     ) -> None:
         if error is not None and error.code() in PARTITION_GONE and self._producer is not None:
-            _produce(self._producer, topic, record, ticket.report)
+            _produce(self._producer, topic, record, partial(self._reported_again, topic, record, ticket))
             return
+        self._reported_again(topic, record, ticket, error, message)
+
+    def _reported_again(
+        self, topic: str, record: Record, ticket: "_Ticket", error: KafkaError | None, message: object
+    ) -> None:
         if error is None or error.code() not in TOO_LARGE:
             ticket.report(error, message)
             return

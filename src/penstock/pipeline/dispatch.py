@@ -226,9 +226,9 @@ class Dispatcher:
         for topic in sorted(self._topics.values(), key=lambda each: each.name not in rung):
             try:
                 if topic.is_cold and topic.name in rung:
-                    self._make_room(topic, topic.partitions)
+                    self._make_room(topic.partitions)
                 elif topic.lacks_room:
-                    self._make_room(topic, topic.lacks_room)
+                    self._make_room(topic.lacks_room)
                 topic.advance(self._free_slots())
             except PenstockError as error:  # Kafka is away: the next round tries again
                 logger.warning("%s: %s", topic.name, error.message)
@@ -296,10 +296,10 @@ class Dispatcher:
                 if topic.prepare():
                     return
 
-    def _make_room(self, asking: Topic, wanted: int) -> None:
-        """For a topic that lacks task slots: others that have been quiet longest go cold."""
+    def _make_room(self, wanted: int) -> None:
+        """For a topic that something has come to; those that have been quiet longest go cold."""
         free = self._free_slots()
-        others = (each for each in self._topics.values() if each is not asking and each.slots and not each.is_cold)
+        others = (each for each in self._topics.values() if each.slots and not each.is_cold)
         for topic in sorted(others, key=lambda each: each.quiet_since):
             if free >= wanted or time.monotonic() - topic.quiet_since < SHORTEST_QUIET_SECONDS:
                 return

@@ -73,8 +73,16 @@ class Gearbox:
         self._is_awake = False
         return "bulk" if backlog >= BULK_ROWS and now >= self._bulk_from else "live"
 
-    def next(self, gear: Gear, progress: int, backlog: Callable[[], int], is_idle: Callable[[], bool]) -> Gear:
-        """What would be right now. ``backlog`` and ``is_idle`` ask Kafka, so they are only asked when it matters."""
+    def next(
+        self,
+        gear: Gear,
+        progress: int,
+        backlog: Callable[[], int],
+        is_idle: Callable[[], bool],
+        is_open: Callable[[], bool],
+    ) -> Gear:
+        """What would be right now. ``backlog`` and ``is_idle`` ask Kafka, so they are only asked when it matters.
+        ``is_open``: whether a delivery was begun and is not finished."""
         now = time.monotonic()
         if progress != self._progress:
             self._progress = progress
@@ -85,7 +93,7 @@ class Gearbox:
             return self._pinned(now)
         if gear == "live":
             return self._from_live(now, backlog, is_idle)
-        return self._from_bulk(now, backlog)
+        return self._from_bulk(now, backlog, is_open)
 
     def _pinned(self, now: float) -> Gear:
         return "bulk" if self.pin == "bulk" and now >= self._bulk_from else "live"
@@ -103,11 +111,11 @@ class Gearbox:
         self._looked_at, self._looked_progress = now, self._progress
         return "bulk" if is_moving and now >= self._bulk_from and backlog() >= BULK_ROWS else "live"
 
-    def _from_bulk(self, now: float, backlog: Callable[[], int]) -> Gear:
+    def _from_bulk(self, now: float, backlog: Callable[[], int], is_open: Callable[[], bool]) -> Gear:
         is_pinned = self.pin == "bulk"
         if now - self._moved_at > STUCK_SECONDS:
-            if is_pinned and backlog() <= 0:
-                self._moved_at = now  # there is nothing to do: look again later
+            if is_pinned and not (is_open() and backlog() > 0):
+                self._moved_at = now  # it waits for events: look again later
                 return "bulk"
             self._bulk_from = now + self._stay_seconds
             self._stay_seconds = min(2 * self._stay_seconds, LONGEST_STAY_SECONDS)

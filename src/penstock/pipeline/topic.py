@@ -3,7 +3,6 @@
     a lane holds up the others ─▶ its worker parks it (ledger) ─▶ a query of its own goes on with it
     a lane is far behind at a start ─▶ the same, without holding up anybody first
     a query of its own has caught up ─▶ it lets go ─▶ the shared query is replaced, with the lane in it
-    Spark has no free slots for a query of its own ─▶ the same, until there are free slots again
     a subscription is pinned to bulk gear, others are not ─▶ it has a query of its own for good
 
 So one slow subscriber is its own problem: the others neither wait for it nor read again what it still needs. Owned by
@@ -35,8 +34,6 @@ SHORTEST_STAY_SECONDS = 5.0  # of a subscription in a query of its own; twice as
 LONGEST_STAY_SECONDS = 300.0
 RESET_SECONDS = 35.0  # longest wait for what is in flight when a subscription is reset
 ROTATE_SECONDS = 60.0  # while others wait for one of the few queries
-# Of an isolated query without free task slots, in about eight seconds; then the shared query serves its lanes.
-MOST_REFUSALS = 5
 NO_QUERY_YET = "the limit of such queries (PENSTOCK_PRIVATE_QUERIES) is reached; slow subscriptions take turns"
 
 
@@ -73,8 +70,6 @@ class Topic:
         self._reset_asked: set[str] = set()  # uids
         self._resetting: dict[str, Resetting] = {}  # by uid: no query serves them until they are moved
         self._waiting: frozenset[str] = frozenset()  # uids of isolated subscriptions for which there is no query now
-        # Whether the shared query serves lanes that should be isolated, because there were no free slots.
-        self._is_crowded = False
         self._topic_id: str | None = None  # the last one that is known: the shared query has none while it is stopped
 
     # ── what others ask ───────────────────────────────────────────────────────────────────────────
@@ -131,8 +126,7 @@ class Topic:
 
     @property
     def lacks_room(self) -> int:
-        """How many task slots its queries were refused for."""
-        return self._shared.lacks_room + sum(query.lacks_room for query in self._private.values())
+        return self._shared.lacks_room
 
     def wake(self) -> None:
         """A record has come while it was cold."""
@@ -173,7 +167,6 @@ class Topic:
             self._topic_id = self._shared.topic_id
             self._serve_parked(self._parked())
             self._bring_back()
-            self._use_new_room(free_slots)
         pinned = self._pinned_apart()
         self._shared.wanted = self.serving
         self._shared.gearbox.pin = self._pin_of(each for each in self.serving if each.uid not in pinned)
@@ -261,16 +254,11 @@ class Topic:
                     self._private[uid].must_restart = True
 
     def _bring_back(self) -> None:
-        """Those that have caught up, or find no task slots; all at once: the shared query is replaced once."""
+        """Those that have caught up; all at once, so that the shared query is replaced once."""
         if not self._shared.is_settled:
             return  # a query that cannot be replaced would leave them out
         pinned = self._pinned_apart()
         for uid, query in list(self._private.items()):
-            if query.refusals >= MOST_REFUSALS and uid not in pinned:
-                logger.warning("%s shares the query of its topic: too few free task slots", self._name_of(uid))
-                self._take_back(uid)
-                self._is_crowded = True
-                continue
             since = query.running_since
             stay = self._stays.get(uid, SHORTEST_STAY_SECONDS)
             if since is None or time.time() - since < stay or uid in pinned or not self._has_caught_up(uid):
@@ -278,12 +266,6 @@ class Topic:
             logger.info("%s has caught up and shares the query of its topic again", self._name_of(uid))
             self._take_back(uid)
             self._stays[uid] = min(2 * stay, LONGEST_STAY_SECONDS)
-
-    def _use_new_room(self, free_slots: int) -> None:
-        """Slow lanes that found no task slots can be isolated again after a new start of the shared query."""
-        if self._is_crowded and self._shared.is_settled and free_slots >= self._shared.topic_partitions:
-            self._is_crowded = False  # once: the start may find that there is still too little room
-            self._shared.must_restart = not self._shared.may_park
 
     def _has_caught_up(self, uid: str) -> bool:
         topic_id, ledger = str(self._shared.topic_id), self._environment.ledger

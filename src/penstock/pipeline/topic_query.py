@@ -69,7 +69,6 @@ class TopicQuery:
         self.may_rest = not uid  # in cold gear, while there is nothing to do
         self.must_restart = False  # set when the start has to be found anew: a reset, more partitions
         self._refused_slots = 0
-        self.refusals = 0  # starts in a row for which Spark had too few free slots
         self.made_at = time.time()
         self._was_cold = False
         self._unpreparable: QueryPlan | None = None
@@ -199,11 +198,15 @@ class TopicQuery:
             lanes = ((each.uid, at) for each in self.wanted for at in partitions)
             return self.may_rest and all(position(uid, at) >= latest[at] for uid, at in lanes)
 
+        def is_open() -> bool:
+            keys = (LaneKey(each.uid, topic_id, at) for each in self.wanted for at in partitions)
+            return any(entry.record.is_open for key in keys if (entry := ledger.entry(key)) is not None)
+
         if self.uid:
             progress = sum(position(self.uid, each) for each in partitions)
         else:
             progress = sum(ledger.floor(topic_id, each) for each in partitions)
-        return self.gearbox.next(running.gear, progress, backlog, is_idle)
+        return self.gearbox.next(running.gear, progress, backlog, is_idle, is_open)
 
     def prepare(self) -> bool:
         """Whether something was left to prepare."""
@@ -352,7 +355,6 @@ class TopicQuery:
         if gear is None or (gear == "cold" and (beginning.backlog or beginning.behind)):
             gear = self._first_gear(beginning, free_slots)
         self._refused_slots = partitions if gear != "cold" and partitions > free_slots else 0
-        self.refusals = self.refusals + 1 if self._refused_slots else 0
         if self._refused_slots:
             raise Misconfigured(
                 f"topic {self.topic} needs {partitions} free task slots, one per partition, and Spark has "

@@ -342,20 +342,37 @@ def searching(token: str) -> bytes:
     return head.encode() + HOST + JSON + b"\r\n" + body
 
 
+@contextmanager
+def served_as_in_a_run(settings: DispatcherSettings) -> Iterator[int]:
+    """The dispatcher's port as the dispatcher serves it, without Spark and Kafka."""
+    clusters = Clusters(KafkaConnection("127.0.0.1:1", "attacked"), Path("/nowhere"))
+    environment = SimpleNamespace(settings=settings, session=None, clusters=clusters, vitals=Vitals())
+    server = serve_questions(cast(Any, environment), Places())
+    try:
+        yield server.port
+    finally:
+        server.stop()
+
+
+def test_a_setting_limits_the_connections_of_an_address_to_the_dispatcher(tmp_path: Path) -> None:
+    """Kept promise: where it is set, one address does not take all connections."""
+    settings = DispatcherSettings(
+        data_dir=str(tmp_path), dispatcher_port=free_port(), dispatcher_connections_per_address=2
+    )
+    with served_as_in_a_run(settings) as port, wire(port), wire(port) as second, wire(port) as third:
+        assert third.answer().status == 503
+        assert second.send(HEALTHY).answer().status == 200
+
+
 def test_each_run_of_a_dispatcher_has_a_token_of_its_own(tmp_path: Path) -> None:
     """Kept promise: only the owner can read the file, and an older token is not accepted."""
     path = token_path(str(tmp_path), "")
     settings = DispatcherSettings(data_dir=str(tmp_path), dispatcher_port=free_port())
-    clusters = Clusters(KafkaConnection("127.0.0.1:1", "attacked"), Path("/nowhere"))
-    environment = SimpleNamespace(settings=settings, session=None, clusters=clusters, vitals=Vitals())
     earlier = ""
     for _ in range(3):
-        server = serve_questions(cast(Any, environment), Places())
-        try:
+        with served_as_in_a_run(settings) as port:
             token = read_token(path)
-            statuses = [ask(server.port, searching(each)).status for each in (token, earlier)]
-        finally:
-            server.stop()
+            statuses = [ask(port, searching(each)).status for each in (token, earlier)]
         assert statuses == [400, 401], "its own token is accepted, and the topic does not exist"
         earlier = token
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -116,7 +116,8 @@ def serve_questions(environment: Environment, places: Places) -> ServerThread:
     answers = Answers(searches, Trials(environment.session), environment.vitals)
     app = application(answers, token, open_metrics=settings.has_open_metrics)
     listener = listen(settings.host, settings.dispatcher_port, "the dispatcher", may_move=True)
-    return ServerThread(app, LIMITS, listener).start()
+    limits = replace(LIMITS, connections_per_address=settings.dispatcher_connections_per_address)
+    return ServerThread(app, limits, listener).start()
 
 
 def _end_on_signals(stopping: threading.Event) -> None:

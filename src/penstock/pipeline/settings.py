@@ -31,6 +31,9 @@ class DispatcherSettings:
     dispatcher_token_file: str = setting(
         "", "where it writes the token of its port; empty: run/dispatcher.token in the data directory"
     )
+    dispatcher_connections_per_address: int = setting(
+        0, "open connections to its port from one client address; beyond it 503; 0: no limit"
+    )
     dispatcher_metrics: Literal["auto", "open", "token"] = setting(
         "auto",
         "who may read its metrics; auto: everyone on a loopback address, else only with the token",

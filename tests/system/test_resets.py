@@ -2,13 +2,13 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
-from penstock.kafka import claims, topics
+from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
+from penstock.kafka.ledger import LaneKey, read_ledger
 from tests.conftest import System
 from tests.sink import Answer, Request, Sink
 from tests.system.resources import apply, broker, get, trigger
@@ -19,21 +19,13 @@ from tests.waiting import until
 MakeSink = Callable[[], Sink]
 
 
-@contextmanager
-def stops_of(system: System, topic: str, partition: int) -> Iterator[Callable[[], dict[str, int]]]:
-    """By subscription uid, the lanes of this partition that a reset has stopped so far, as workers read it."""
+def is_stopped(system: System, topic: str, uid: str, in_flight: Request) -> bool:
+    """Whether the worker has stopped the lane for a reset, and has noted this request among those in flight."""
     connection = KafkaConnection(system.bootstrap_servers)
     topic_id = topics.describe(connection.admin(), [topic])[topic].topic_id
-    watch = claims.Watch(connection)
-
-    def stopped() -> dict[str, int]:
-        watch.poll(0.02)
-        return watch.stopped(topic_id, partition)
-
-    try:
-        yield stopped
-    finally:
-        watch.close()
+    partition, offset = (int(in_flight.headers[f"ce-knativekafka{each}"]) for each in ("partition", "offset"))
+    entry = read_ledger(connection).entry(LaneKey(uid, topic_id, partition))
+    return entry is not None and offset in entry.record.stopped
 
 
 def is_at_the_end(system: System, name: str) -> bool:
@@ -55,10 +47,8 @@ def test_a_reset_moves_a_trigger_only_when_the_request_in_flight_is_answered(
     name = f"resetting-{order}"
     subscriber.answer("/moved-slowly", with_=hold)
     kept = {"kafka.eventing.knative.dev/delivery.order": order}
-    only = {
-        "filters": [{"exact": {"type": "order"}}],
-        "delivery": {"timeout": "PT5M"},
-    }  # longer than the commands take
+    patient = {"timeout": "PT5M"}  # longer than the commands take
+    only = {"filters": [{"exact": {"type": "order"}}], "delivery": patient}
     moved = trigger(name, name, subscriber.url + "/moved-slowly", kept, **only)
     apply(penstock_up, broker(name), moved, trigger(f"{name}-other", name, subscriber.url + "/other"))
     sent = [*(f"e{n}" for n in range(5)), "last"]
@@ -69,9 +59,11 @@ def test_a_reset_moves_a_trigger_only_when_the_request_in_flight_is_answered(
     partition = int(in_flight.headers["ce-knativekafkapartition"])
     uid = get(penstock_up, "trigger", name)["metadata"]["uid"]
     try:
-        with stops_of(penstock_up, f"knative-broker-default-{name}", partition) as stopped:
-            assert len(rows(penstock_up, name, "--to", "earliest")) > partition
-            until(lambda: uid in stopped(), "the reset has stopped its lane")
+        assert len(rows(penstock_up, name, "--to", "earliest")) > partition
+        until(
+            lambda: is_stopped(penstock_up, f"knative-broker-default-{name}", uid, in_flight),
+            "the worker has stopped the lane",
+        )
         for n in range(10):
             send(penstock_up, name, f"tick-{n}", "tick", partitionkey="same")
         subscriber.wait_for(16, "/other")

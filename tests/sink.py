@@ -89,11 +89,11 @@ class Sink(Serving):
         return list(self.requests) if path is None else self.at(path)
 
     def take(self, request: Request) -> Answer:
+        decide = self._answers.get(request.path)  # before a test sees the request, and changes the answers
         with self._changed:
             self.requests.append(request)
             self._by_path.setdefault(request.path, []).append(request)
             self._changed.notify_all()
-        decide = self._answers.get(request.path)
         return decide(request) if decide else Answer()
 
     async def listen(self) -> asyncio.Server:

@@ -140,10 +140,14 @@ def test_the_dashboard_and_the_metrics_know_all_kinds(controller: Bench) -> None
     script = urllib.request.urlopen(f"{controller.server}/static/api.js").read().decode()
     for kind in KINDS:
         assert f'{kind.name}: ["{kind.api_version}", "{kind.plural}"]' in script
-    metrics = urllib.request.urlopen(f"{controller.server}/metrics").read().decode()
-    assert 'penstock_resources{kind="KafkaSink",ready="True"} 1' in metrics
-    for word, name in (("Subscription", "print"), ("KafkaSource", "archived")):
-        assert f'penstock_subscription_lag_events{{kind="{word}",namespace="default",name="{name}"}} 0' in metrics
+
+    def metrics() -> str:
+        return str(urllib.request.urlopen(f"{controller.server}/metrics").read().decode())
+
+    assert 'penstock_resources{kind="KafkaSink",ready="True"} 1' in metrics()
+    lag = 'penstock_subscription_lag_events{{kind="{}",namespace="default",name="{}"}} 0'
+    lags = [lag.format("Subscription", "print"), lag.format("KafkaSource", "archived")]
+    until(lambda: all(each in metrics() for each in lags), "their lags")
     status = json.loads(controller.run("status", "-o", "json").stdout)
     assert [each["metadata"]["name"] for each in status["kafkachannels"]] == ["jobs"]
     assert "kafkasources" in controller.run("status").stdout

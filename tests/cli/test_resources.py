@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import PENSTOCK, Bench
+from tests.waiting import until
 
 Run = Callable[..., str]
 
@@ -206,7 +207,11 @@ def test_pages_for_people_and_machines(controller: Bench, penstock: Run) -> None
     assert "<title>Penstock</title>" in page
     live = json.loads(urllib.request.urlopen(f"{controller.server}/api/penstock/live?once=1").read())
     assert [each["key"] for each in live["ingresses"]] == ["Broker/default/orders"]
-    metrics = urllib.request.urlopen(f"{controller.server}/metrics").read().decode()
-    assert 'penstock_resources{kind="Broker",ready="True"} 1' in metrics
-    assert 'penstock_subscription_lag_events{kind="Trigger",namespace="default",name="audit"} 0' in metrics
+
+    def metrics() -> str:
+        return str(urllib.request.urlopen(f"{controller.server}/metrics").read().decode())
+
+    assert 'penstock_resources{kind="Broker",ready="True"} 1' in metrics()
+    lag = 'penstock_subscription_lag_events{kind="Trigger",namespace="default",name="audit"} 0'
+    until(lambda: lag in metrics(), "its lag")
     assert urllib.request.urlopen(f"{controller.server}/healthz").status == 200

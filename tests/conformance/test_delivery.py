@@ -32,7 +32,7 @@ TRIGGERS: dict[str, dict[str, Any]] = {
     "extensions": {},
     "busy-sink": QUICK,
     "in-order": QUICK | {"backoffDelay": "PT0.2S"},
-    "not-in-order": {"retry": 1, "backoffPolicy": "linear", "backoffDelay": "PT3S"},
+    "not-in-order": {"retry": 1, "backoffPolicy": "linear", "backoffDelay": "PT10S"},
     "json": {"format": "json"},
 }
 RETRIED = [404, 408, 409, 429, 500, 502, 503, 504, 599]

@@ -34,7 +34,7 @@ class Shop:
         self.resources = [
             broker(self.name),
             trigger(f"{self.name}-billing", self.name, f"{self.sink.url}/billing",
-                    filters=[{"prefix": {"type": "order."}}], delivery={"timeout": "PT0.5S"}),
+                    filters=[{"prefix": {"type": "order."}}], delivery={"timeout": "PT5S"}),
             trigger(f"{self.name}-audit", self.name, f"{self.sink.url}/audit",
                     filters=[{"cesql": "type LIKE 'audit.%' AND n = '0'"}], delivery=retry),
         ]  # fmt: skip
@@ -73,7 +73,7 @@ class Shop:
         n = int(request.headers["ce-n"])
         if n < 40:
             return Answer(503, b'{"error": "database is read-only"}')
-        return Answer(200, delay_seconds=2.0) if n < 47 else Answer(400, b"amount must be positive")
+        return Answer(200, delay_seconds=20.0) if n < 47 else Answer(400, b"amount must be positive")
 
     def _audit(self, request: Request) -> Answer:
         id_ = request.headers["ce-id"]

@@ -185,8 +185,10 @@ def test_a_pause_is_seen_elsewhere_at_once_and_loses_nothing(scene: Scene, visit
         took = seconds_until_seen(here, there)
         if took < 1.0:
             break
+        until(lambda: scene.subscribers() == QUIET + 1, "the dispatcher has let go of it")
         here.get_by_role("button", name="Resume all", exact=True).click()
         expect(row).not_to_contain_text("paused")
+        until(lambda: scene.subscribers() == QUIET + 2, "it is served again")
         assert attempt < 2, f"the other browser saw it after {took:.1f} s"
     until(lambda: scene.subscribers() == QUIET + 1, "the dispatcher has let go of it", 30)
 

@@ -81,7 +81,13 @@ def test_filters_end_to_end(penstock_up: System, sink: Callable[[], Sink]) -> No
         (names["not-cesql"], "missingAttribute"): 2,
         (names["data"], "missingAttribute"): 2,
     }
-    until(lambda: filter_errors(penstock_up) == counted, "every error is counted by trigger and kind", 20)
+
+    def is_counted() -> bool:
+        found = filter_errors(penstock_up)
+        return all(found.get(key, 0) >= count for key, count in counted.items())
+
+    until(is_counted, "every error is counted by trigger and kind")
+    assert {key for key in filter_errors(penstock_up) if key[0] in names.values()} == counted.keys()
     log = (penstock_up.data_dir / "logs" / "dispatcher.log").read_text()
     samples = re.findall(
         r"the filter of trigger default/filter-zero could not be evaluated \(math\).* offset \d+", log

@@ -6,8 +6,6 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from penstock.kafka.connection import KafkaConnection
 from penstock.kafka.topics import TopicSpec, create_missing, delete, describe
 from tests.conftest import System
@@ -100,9 +98,13 @@ def test_an_event_through_channel_reply_and_broker(penstock_up: System, sink: Ma
     subscriber.wait_for(21, "/hears")
     assert [each for each in ids(subscriber.at("/asks")) if each != "by-host"] == [f"l-{n}" for n in range(20)]
     assert set(ids(subscriber.at("/hears"))) == {f"re-{each}" for each in ids(subscriber.at("/asks"))}
-    status = get(penstock_up, "kafkachannel", "letters")["status"]
     own = get(penstock_up, "subscription", "asking")
-    assert [(each["uid"], each["ready"]) for each in status["subscribers"]] == [(own["metadata"]["uid"], "True")]
+
+    def listed() -> list[tuple[str, str]]:
+        status = get(penstock_up, "kafkachannel", "letters")["status"]
+        return [(each["uid"], each["ready"]) for each in status["subscribers"]]
+
+    until(lambda: listed() == [(own["metadata"]["uid"], "True")], "the channel lists its subscriber")
     assert own["status"]["physicalSubscription"]["replyUri"].endswith("/default/answers")
     remove(penstock_up, *resources)
 
@@ -158,9 +160,15 @@ def test_what_was_made_for_a_resource_goes_with_it(penstock_up: System, sink: Ma
     until(lambda: not describe(KafkaConnection(penstock_up.bootstrap_servers).admin(), topics), "the topics are gone")
     groups = [each.group_id for each in admin.list_consumer_groups().result().valid]
     assert f"kafka.default.short-lived.{uid}" not in groups
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        send(penstock_up, "short-lived", "late")
-    assert refused.value.code == 404
+
+    def refused() -> int:
+        try:
+            send(penstock_up, "short-lived", "late")
+        except urllib.error.HTTPError as error:
+            return error.code
+        return 0
+
+    until(lambda: refused() == 404, "the address is gone")
 
 
 def test_statuses_follow_the_truth(penstock_up: System, sink: MakeSink) -> None:

@@ -78,7 +78,7 @@ def test_all_numbers_are_true(penstock_up: System, sink: Callable[[], Sink]) -> 
     ]  # fmt: skip
     apply(penstock_up, *resources)
     for number in range(EVENTS):
-        send(penstock_up, number, "broken" if number < BROKEN else "fine")
+        send(penstock_up, number, "broken" if number >= EVENTS - BROKEN else "fine")
     refuse(penstock_up)
     subscriber.wait_for(EVENTS, "/all", timeout_seconds=60)
     subscriber.wait_for(EVENTS + 3, "/retried", timeout_seconds=60)
@@ -109,6 +109,7 @@ def _told(system: System) -> Samples:
             and of(found, "penstock_events_delivered_total", "numbers-retried") >= EVENTS
             and of(found, "penstock_events_dead_lettered_total", "numbers-broken") >= BROKEN
             and found["penstock_events_accepted_total", *BROKER] >= EVENTS
+            and found.get(("penstock_dead_letters", "Trigger", "default", "numbers-broken")) == BROKEN
             and found["penstock_events_rejected_total", *BROKER, "bad event"]
             and all(
                 found.get(("penstock_subscription_lag_events", "Trigger", "default", name)) == 0 for name in names

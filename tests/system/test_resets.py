@@ -8,7 +8,7 @@ import pytest
 
 from penstock.kafka import topics
 from penstock.kafka.connection import KafkaConnection
-from penstock.kafka.ledger import LaneKey, read_ledger
+from penstock.kafka.ledger import LaneKey, LaneRecord, read_ledger
 from tests.conftest import System
 from tests.sink import Answer, Request, Sink
 from tests.system.resources import apply, broker, get, trigger
@@ -19,13 +19,12 @@ from tests.waiting import until
 MakeSink = Callable[[], Sink]
 
 
-def is_stopped(system: System, topic: str, uid: str, in_flight: Request) -> bool:
-    """Whether the worker has stopped the lane for a reset, and has noted this request among those in flight."""
+def record_of(system: System, topic: str, uid: str, partition: int) -> LaneRecord:
+    """What the ledger has about a lane."""
     connection = KafkaConnection(system.bootstrap_servers)
     topic_id = topics.describe(connection.admin(), [topic])[topic].topic_id
-    partition, offset = (int(in_flight.headers[f"ce-knativekafka{each}"]) for each in ("partition", "offset"))
     entry = read_ledger(connection).entry(LaneKey(uid, topic_id, partition))
-    return entry is not None and offset in entry.record.stopped
+    return LaneRecord(0) if entry is None else entry.record
 
 
 def is_at_the_end(system: System, name: str) -> bool:
@@ -57,13 +56,16 @@ def test_a_reset_moves_a_trigger_only_when_the_request_in_flight_is_answered(
     began = {each.headers["ce-id"]: each for each in subscriber.wait_for(6, "/moved-slowly")}
     in_flight = began["last"]
     partition = int(in_flight.headers["ce-knativekafkapartition"])
+    offset = int(in_flight.headers["ce-knativekafkaoffset"])
     uid = get(penstock_up, "trigger", name)["metadata"]["uid"]
+
+    def record() -> LaneRecord:
+        return record_of(penstock_up, f"knative-broker-default-{name}", uid, partition)
+
     try:
+        until(lambda: record().position == offset, "only the last one is in flight")
         assert len(rows(penstock_up, name, "--to", "earliest")) > partition
-        until(
-            lambda: is_stopped(penstock_up, f"knative-broker-default-{name}", uid, in_flight),
-            "the worker has stopped the lane",
-        )
+        until(lambda: offset in record().stopped, "the worker has stopped the lane, and noted what is in flight")
         for n in range(10):
             send(penstock_up, name, f"tick-{n}", "tick", partitionkey="same")
         subscriber.wait_for(16, "/other")

@@ -80,7 +80,7 @@ def test_what_was_given_up_is_listed_and_brought_once_more(penstock_up: System, 
     sink_for_dead = {"deadLetterSink": {"uri": subscriber.url + "/dead"}}
     resources = [
         broker("letters"),
-        trigger("refuses", "letters", subscriber.url + "/refuses"),
+        trigger("declines", "letters", subscriber.url + "/refuses"),
         trigger("with-sink", "letters", subscriber.url + "/refuses", delivery=sink_for_dead),
         trigger("takes-all", "letters", subscriber.url + "/takes-all"),
     ]
@@ -88,12 +88,12 @@ def test_what_was_given_up_is_listed_and_brought_once_more(penstock_up: System, 
     sent = [f"l{n}" for n in range(40)]
     for id_ in sent:
         send(penstock_up, "letters", id_)
-    until(lambda: len(letters(penstock_up, "--trigger", "refuses")) == 40, "all are listed", 60)
+    until(lambda: len(letters(penstock_up, "--trigger", "declines")) == 40, "all are listed", 60)
     until(lambda: len(letters(penstock_up, "--trigger", "with-sink")) == 40, "all are listed", 60)
-    (one,) = [each for each in letters(penstock_up, "--trigger", "refuses", "--code", "400") if each["id"] == "l7"]
+    (one,) = [each for each in letters(penstock_up, "--trigger", "declines", "--code", "400") if each["id"] == "l7"]
     told = (one["source"], one["subscription"], one["outcome"], one["reason"], one["code"], one["attempts"])
-    assert told == ("/s", "trigger/refuses", "given up", "status 400", 400, 1)
-    assert letters(penstock_up, "--trigger", "refuses", "--code", "503") == []
+    assert told == ("/s", "trigger/declines", "given up", "status 400", 400, 1)
+    assert letters(penstock_up, "--trigger", "declines", "--code", "503") == []
     shown = json.loads(penstock_up.run("deadletters", "show", "l7", "--trigger", "with-sink", "-o", "json").stdout)
     assert (shown["outcome"], shown["event"]["data_base64"]) == ("dead-lettered", "ZGF0YSBvZiBsNw==")
     (letter,) = [each for each in subscriber.at("/dead") if each.headers["ce-id"] == "l7"]
@@ -101,8 +101,8 @@ def test_what_was_given_up_is_listed_and_brought_once_more(penstock_up: System, 
 
     subscriber.answer("/refuses", status=200)
     before = len(subscriber.at("/refuses"))
-    assert penstock_up.run("deadletters", "redrive", "l7", "--trigger", "refuses").stdout == "sent again: 1\n"
-    assert penstock_up.run("deadletters", "redrive", "--all", "--trigger", "refuses").stdout == "sent again: 39\n"
+    assert penstock_up.run("deadletters", "redrive", "l7", "--trigger", "declines").stdout == "sent again: 1\n"
+    assert penstock_up.run("deadletters", "redrive", "--all", "--trigger", "declines").stdout == "sent again: 39\n"
     subscriber.wait_for(before + 40, path="/refuses", timeout_seconds=60)
     send(penstock_up, "letters", "last")
     subscriber.wait_for(before + 42, path="/refuses", timeout_seconds=60)  # both triggers have the last one
@@ -110,10 +110,11 @@ def test_what_was_given_up_is_listed_and_brought_once_more(penstock_up: System, 
     assert Counter(ids(again)) == Counter({**dict.fromkeys(sent, 1), "last": 2})
     assert {each.body for each in again if each.headers["ce-id"] == "l7"} == {b"data of l7"}
     assert len(subscriber.wait_for(41, path="/takes-all", timeout_seconds=60)) == 41
-    assert letters(penstock_up, "--trigger", "refuses") == []
-    assert len(letters(penstock_up, "--trigger", "refuses", "--redriven")) == 40
+    assert letters(penstock_up, "--trigger", "declines") == []
+    assert len(letters(penstock_up, "--trigger", "declines", "--redriven")) == 40
     until(
-        lambda: outcomes(penstock_up, "refuses") == {"given_up": 40, "failed_attempts": 40, "delivered": 41}, "counts"
+        lambda: outcomes(penstock_up, "declines") == {"given_up": 40, "failed_attempts": 40, "delivered": 41},
+        "counts",
     )
     until(lambda: outcomes(penstock_up, "with-sink")["dead_lettered"] == 40, "counts")
     remove(penstock_up, *resources)
